@@ -28,11 +28,11 @@ func Nodes(ctx context.Context, r client.Reader) ([]corev1.Node, error) {
 	err := r.List(ctx, parts)
 	unseen := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) // such as of a server that has none
 	if err != nil && !unseen {
-		return nil, fmt.Errorf("listing what drivers say of GPUs: %w", err)
+		return nil, fmt.Errorf("listing the ResourceSlices: %w", err)
 	}
 	err = r.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, space)
 	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("reading which resources are GPUs: %w", err)
+		return nil, fmt.Errorf("reading the GPU resources in namespace %s: %w", v1alpha1.SystemNamespace, err)
 	}
 	gpus, of := conversion.GPUResourcesOf([]corev1.Namespace{*space}), byNode(parts.Items)
 	for i := range nodes.Items {

@@ -8,18 +8,18 @@ import (
 	"github.com/muster-dev/muster/internal/data/pack"
 )
 
-// keptRecords is how many records of packs a store keeps in memory: about 20 MB.
+// keptRecords is the largest number of pack records in a cache: about 20 MB.
 const keptRecords = 1 << 18
 
-// Cache keeps indices of packs, which never change. Whether a pack still is there,
-// it does not know: that is asked first. The zero value is empty.
+// Cache keeps indices of packs, which never change. A cached index does not mean that the
+// pack still exists: the caller checks that first. The zero value is empty.
 type Cache struct {
 	mu    sync.Mutex
 	packs map[string][]pack.Record
 	kept  int
 }
 
-// read is the index of a pack, from memory where it was read before.
+// read returns the index of a pack, from memory if it was read before.
 func (c *Cache) read(ctx context.Context, b backend.Backend, p backend.Info) ([]pack.Record, error) {
 	c.mu.Lock()
 	records, ok := c.packs[p.Key]
@@ -34,7 +34,7 @@ func (c *Cache) read(ctx context.Context, b backend.Backend, p backend.Info) ([]
 	return records, err
 }
 
-// keep makes room for an index by forgetting any others.
+// keep adds an index, and evicts arbitrary others to make room.
 func (c *Cache) keep(key string, records []pack.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

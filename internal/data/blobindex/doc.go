@@ -1,8 +1,9 @@
-// Package blobindex finds where blobs lie that are stored already.
+// Package blobindex finds the places of stored blobs, so that writers do not store them
+// twice.
 //
 //   - [Indices] are the indices of the newest packs, for all sessions of one lease.
-//   - [Known] asks them for one session, and leaves out what is condemned.
+//   - [Known] looks blobs up for one session, and skips condemned packs.
 //   - A [Cache] keeps indices of packs in memory.
 //
-// It must not know sessions, leases, nor what is condemned and why.
+// The package must not know sessions or leases, nor the reasons for condemning packs.
 package blobindex

@@ -18,34 +18,34 @@ import (
 )
 
 const (
-	// knownBlobs is how many blobs are known at most: about 100 MB.
+	// knownBlobs is the largest number of blobs in Indices: about 100 MB.
 	knownBlobs = 1 << 20
-	// knownPacks is how many packs are asked: each costs a read or two.
+	// knownPacks is the largest number of packs in Indices: each costs a read or two.
 	knownPacks = 2000
-	// indexReads is how many indices are read at once.
+	// indexReads is the number of concurrent reads of indices.
 	indexReads = 16
 )
 
-// Known finds data in the packs of the store, for one session. What it does not know is
-// stored again, which costs room and nothing else. Nodes and lists are always stored again:
-// their names say nothing of places, so one that nobody needs, and that is there with others
-// in its pack, may name packs that are gone.
+// Known finds data in the packs of the store, for one session. A writer stores a blob
+// again that Known does not find, which only costs space. Writers always store nodes and
+// lists again: their digests do not cover places, so an unreferenced one in a live pack
+// may refer to packs that are gone.
 type Known struct {
 	*Indices
-	// Condemned are packs that must not be referred to any more.
+	// Condemned are packs that new commits must not refer to.
 	Condemned map[string]bool
 }
 
-// Find says where a blob lies.
+// Find returns the place of a blob.
 func (k *Known) Find(ctx context.Context, id digest.ID) (pack.Place, bool, error) {
 	at, ok, err := k.find(ctx, k.Condemned, id)
 	return at, ok && !k.Condemned[at.Pack.Key()], err
 }
 
-// Indices are what the newest packs of the store have. They are read when they are
-// first asked: after a lease was taken, and after it was read what is condemned. Since
-// what is condemned later stays as long as that lease, they are good for all sessions
-// of the lease, one after another or at once; packs that these store are added.
+// Indices are the indices of the newest packs of the store. The first lookup reads them:
+// after the caller has taken a lease, and has read the condemned packs. Packs that are
+// condemned later stay for as long as the lease, so the indices are valid for all its
+// sessions, concurrent ones included. Sessions add the packs that they store.
 type Indices struct {
 	backend backend.Backend
 	cache   *Cache
@@ -56,16 +56,17 @@ type Indices struct {
 	records []pack.Record
 }
 
-// New returns those of a backend, which are not read yet.
+// New returns the indices of a backend's packs, without reading them.
 func New(b backend.Backend, c *Cache) *Indices { return &Indices{backend: b, cache: c} }
 
-// find says where a blob lies. Packs that are condemned now are not read.
+// find returns the place of a blob. The first call reads the indices of the packs that
+// are not condemned.
 func (x *Indices) find(ctx context.Context, condemned map[string]bool, id digest.ID) (pack.Place, bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.read {
 		if err := x.load(ctx, condemned); err != nil {
-			return pack.Place{}, false, fmt.Errorf("looking for what is stored already: %w", err)
+			return pack.Place{}, false, fmt.Errorf("reading the indices of packs: %w", err)
 		}
 		x.read = true
 	}
@@ -78,11 +79,11 @@ func (x *Indices) find(ctx context.Context, condemned map[string]bool, id digest
 
 func prefix(id digest.ID) uint64 { return binary.LittleEndian.Uint64(id[:]) }
 
-// Add notes what a pack has that was stored.
+// Add adds the records of a stored pack.
 func (x *Indices) Add(records []pack.Record) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.read && len(x.records) < knownBlobs { // else they will be read, or are too many
+	if x.read && len(x.records) < knownBlobs { // else find reads them later, or the limit is reached
 		x.note(records)
 	}
 }
@@ -133,8 +134,8 @@ func (x *Indices) load(ctx context.Context, condemned map[string]bool) error {
 	return group.Wait()
 }
 
-// readPack reads the index of a pack. One that is damaged or gone knows nothing:
-// what it had is stored again.
+// readPack reads the index of a pack. It returns no records for a damaged or missing
+// pack: writers store its blobs again.
 func readPack(ctx context.Context, b backend.Backend, p backend.Info) ([]pack.Record, error) {
 	name, err := pack.ParseKey(p.Key)
 	var records []pack.Record

@@ -1,9 +1,9 @@
-// Package glob reads patterns of paths, and finds in a tree what they match.
+// Package glob compiles patterns of paths, and finds the matching entries of a tree.
 //
-//   - A pattern is empty, for all; a path, for what is there and below; or a glob, with
-//     *, ?, [a-z] and **. [Compile] makes a [Pattern] of it.
-//   - [Base], [Literal] and [Inside] say what a pattern means as a path, and a path as a
+//   - An empty pattern matches all paths. A plain path matches itself and the paths below
+//     it. A glob has *, ?, [a-z] or **. [Compile] returns the [Pattern].
+//   - [Base] and [Literal] convert a pattern into a path. [Inside] converts a path into a
 //     pattern.
 //
-// It must not know commits, nor what becomes of the paths.
+// The package must not know commits, nor the use of the paths.
 package glob

@@ -13,15 +13,16 @@ import (
 // Pattern is a compiled pattern of paths.
 type Pattern struct {
 	Text string
-	// parts are those of a glob; none where it is a path, a folder or all.
+	// parts are the parts of a glob between slashes; nil without a glob.
 	parts []string
-	// prefix is what every path begins with that it matches.
+	// prefix is the common prefix of all matching paths.
 	prefix string
 }
 
-// Compile reads a pattern: empty for all; a path, for what is there and below; or
-// a glob, in which * and ? stand for characters other than slashes, [a-z] for one
-// of them, a part ** for any number of folders, and \ takes a character's meaning.
+// Compile parses a pattern. An empty pattern matches all paths. A plain path matches
+// itself and the paths below it. In a glob, * stands for any characters other than
+// slashes, ? for one of them, [a-z] for one of a range, and a part ** for any number of
+// folders; \ makes the next character literal.
 func Compile(text string) (*Pattern, error) {
 	text = strings.Trim(text, "/")
 	p := &Pattern{Text: text}
@@ -51,7 +52,7 @@ func Compile(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// matches says whether a path is meant.
+// matches reports whether the pattern matches a path.
 func (p *Pattern) matches(name string) bool {
 	if p.parts == nil {
 		return p.Text == "" || name == p.Text || strings.HasPrefix(name, p.Text+"/")
@@ -59,8 +60,8 @@ func (p *Pattern) matches(name string) bool {
 	return matchParts(p.parts, strings.Split(name, "/"))
 }
 
-// matchParts walks both at once; at a ** it goes back to the last one and lets that
-// take a part more, so that it costs no more than the product of their lengths.
+// matchParts walks both lists at once. After a mismatch it goes back to the last ** and
+// lets it match one more name, so the cost is at most the product of the lengths.
 func matchParts(parts, names []string) bool {
 	i, k, star, from := 0, 0, -1, 0
 	for k < len(names) {
@@ -89,8 +90,8 @@ func matchPart(part, name string) bool {
 	return ok && err == nil
 }
 
-// Through is entries, for who goes through all of them; so many nodes of the tree are
-// read ahead.
+// Through is Entries for callers that read all entries. It prefetches that many nodes of
+// the tree.
 func (p *Pattern) Through(ctx context.Context, trees *tree.Tree, root tree.Root, ahead int) iter.Seq2[*tree.Entry, error] {
 	return func(yield func(*tree.Entry, error) bool) {
 		for e, err := range trees.Ahead(ctx, root, p.prefix, ahead) {
@@ -104,7 +105,7 @@ func (p *Pattern) Through(ctx context.Context, trees *tree.Tree, root tree.Root,
 	}
 }
 
-// Entries are all that a pattern matches, in order.
+// Entries returns the matching entries of a tree, in order.
 func (p *Pattern) Entries(ctx context.Context, trees *tree.Tree, root tree.Root) iter.Seq2[*tree.Entry, error] {
 	return func(yield func(*tree.Entry, error) bool) {
 		for e, err := range trees.From(ctx, root, p.prefix) {
@@ -122,8 +123,7 @@ func (p *Pattern) Entries(ctx context.Context, trees *tree.Tree, root tree.Root)
 	}
 }
 
-// IsPattern reports whether a path holds anything that stands for other
-// characters.
+// IsPattern reports whether a path has a wildcard without a backslash before it.
 func IsPattern(path string) bool {
 	for i := 0; i < len(path); i++ {
 		switch path[i] {
@@ -136,7 +136,7 @@ func IsPattern(path string) bool {
 	return false
 }
 
-// Literal is a path that is no pattern, without its backslashes.
+// Literal returns the path for a pattern without wildcards: it removes the backslashes.
 func Literal(pattern string) string {
 	var text strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -148,8 +148,8 @@ func Literal(pattern string) string {
 	return text.String()
 }
 
-// Base is the folder in which everything is that matches a pattern: what comes
-// before its first name that stands for others; empty: the top.
+// Base returns the folder that contains all matches of a pattern: the names before the
+// first one with a wildcard. It is empty for the root.
 func Base(pattern string) string {
 	names := strings.Split(pattern, "/")
 	fixed := 0
@@ -159,9 +159,8 @@ func Base(pattern string) string {
 	return Literal(strings.Join(names[:fixed], "/"))
 }
 
-// Inside is the pattern of everything in the folder that a path names, which is no
-// pattern itself. A path is taken for its folder only where nothing in it has to be
-// taken literally.
+// Inside returns a pattern that matches all paths in a folder. The path has no wildcards.
+// A path with backslashes needs /** at its end, because Compile reads it as a glob.
 func Inside(path string) string {
 	if strings.Contains(path, `\`) {
 		return path + "/**"

@@ -1,12 +1,12 @@
-// Package upload keeps files that come in parts, until they are complete.
+// Package upload stores multipart uploads until they are complete.
 //
 // Vocabulary:
 //
-//   - An [Upload] is a file that comes in parts. A [Part] is one of them: its bytes, and
-//     a note of its number, sum and size.
-//   - A [Store] keeps uploads beside the data of their namespace, so that any process may
-//     go on with one.
-//   - A [Body] is the content of a part, as it comes.
+//   - An [Upload] is a file in parts. A [Part] has an object with its bytes, and a note
+//     with its number, checksum and size.
+//   - A [Store] keeps uploads in the store of their namespace's data, so that any gateway
+//     process can continue one.
+//   - A [Body] is the stream of a part's content.
 //
-// It must not know S3, who may write, nor what becomes of a complete file.
+// The package must not know S3, authorization, nor the commit of a complete file.
 package upload

@@ -10,13 +10,13 @@ import (
 
 // Reader reads parts one after another.
 type Reader struct {
-	ctx   context.Context // io.Reader has no place for one
+	ctx   context.Context // io.Reader has no context parameter
 	from  backend.Streamer
 	parts []Part
 	open  io.ReadCloser
 }
 
-// Open reads parts one after another, until ctx ends.
+// Open returns a reader of parts, which fails once ctx ends.
 func (u Store) Open(ctx context.Context, parts []Part) *Reader {
 	return &Reader{ctx: ctx, from: u.Objects, parts: parts}
 }
@@ -48,7 +48,7 @@ func (j *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// Close ends reading before the end.
+// Close closes the part that is open.
 func (j *Reader) Close() error {
 	if j.open == nil {
 		return nil

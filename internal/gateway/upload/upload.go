@@ -20,27 +20,28 @@ import (
 )
 
 const (
-	// MaxParts is how many parts an upload has at most.
+	// MaxParts is the largest number of parts in an upload.
 	MaxParts = 10_000
-	// uploadsLast is how long an upload that nobody completes is kept after its last
-	// part.
+	// uploadsLast is the time for which the store keeps an incomplete upload after its
+	// last part.
 	uploadsLast = 7 * 24 * time.Hour
-	// partsLast is how long parts are kept whose upload is over.
+	// partsLast is the time for which the store keeps parts of an ended upload.
 	partsLast = 24 * time.Hour
-	// SweepEvery is how often the gateway looks for what is over.
+	// SweepEvery is the interval of the gateway's sweeps.
 	SweepEvery = time.Hour
-	// together is how many objects of an upload are asked for, or removed, at once.
+	// together is the number of objects of an upload that the store reads or removes
+	// concurrently.
 	together = 16
 )
 
-// The objects of an upload are ID.json, which says what it is to be; ID.p00001, which
-// says where part 1 is; and ID.NAME, the bytes of a part, by a random name.
+// The objects of an upload are ID.json, its description; ID.p00001, the note of part 1;
+// and ID.NAME, the bytes of a part under a random name.
 const (
 	described = ".json"
 	numbered  = ".p"
 )
 
-// Upload is a file that comes in parts.
+// Upload is a file in parts.
 type Upload struct {
 	ID        string    `json:"-"`
 	Namespace string    `json:"namespace"`
@@ -51,7 +52,7 @@ type Upload struct {
 	Begun     time.Time `json:"begun"`
 }
 
-// Key is the object's.
+// Key returns the S3 key of the complete file.
 func (u *Upload) Key() string { return u.Branch + "/" + u.Path }
 
 // Part is one part of an upload.
@@ -60,22 +61,23 @@ type Part struct {
 	Tag    string    `json:"tag"`
 	Size   int64     `json:"size"`
 	Stored time.Time `json:"stored"`
-	// Bytes is the key of the object that has them.
+	// Bytes is the key of the object with the part's bytes.
 	Bytes string `json:"bytes"`
 }
 
-// Body is the content of a part, as it comes.
+// Body is the stream of a part's content.
 type Body interface {
 	io.Reader
-	// End returns an error if the body is not as its sender said, once all of it was read.
+	// End returns an error if the body, read to its end, differs from its announced size
+	// or checksum.
 	End() error
-	// Wrong ends the reading, also where a store that answered early still reads, and
-	// returns what was wrong with the body.
+	// Wrong stops all reads, also those of a store that has answered early. It returns
+	// the error of the body, or nil.
 	Wrong() error
 }
 
-// Store keeps uploads where the data of their namespace is, so that any process may go
-// on with one. What is acknowledged of them is durable.
+// Store keeps uploads in the store of their namespace's data, so that any gateway process
+// can continue one. Acknowledged writes are durable.
 type Store struct{ Objects backend.Streamer }
 
 func descriptionOf(id string) string { return warehouse.Uploads + id + described }
@@ -84,7 +86,7 @@ func noteOf(id string, number int) string {
 	return fmt.Sprintf("%s%s%s%05d", warehouse.Uploads, id, numbered, number)
 }
 
-// Begin makes an upload.
+// Begin creates an upload and returns its ID.
 func (u Store) Begin(ctx context.Context, of Upload) (string, error) {
 	id := rand.Text()
 	if err := u.note(ctx, descriptionOf(id), of); err != nil {
@@ -101,7 +103,7 @@ func (u Store) note(ctx context.Context, key string, what any) error {
 	return u.Objects.Put(ctx, key, said)
 }
 
-// read reads what was noted. The error wraps [fs.ErrNotExist] where nothing was.
+// read reads a note. The error wraps [fs.ErrNotExist] for a missing note.
 func (u Store) read(ctx context.Context, key string, into any) error {
 	said, err := backend.Read(ctx, u.Objects, key)
 	if err != nil {
@@ -110,7 +112,7 @@ func (u Store) read(ctx context.Context, key string, into any) error {
 	return json.Unmarshal(said, into)
 }
 
-// Find is an upload; the error wraps [fs.ErrNotExist] where there is none.
+// Find returns an upload. The error wraps [fs.ErrNotExist] for a missing upload.
 func (u Store) Find(ctx context.Context, id string) (Upload, error) {
 	if id == "" || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 		return Upload{}, fmt.Errorf("upload %q: %w", id, fs.ErrNotExist)
@@ -122,11 +124,12 @@ func (u Store) Find(ctx context.Context, id string) (Upload, error) {
 	return found, nil
 }
 
-// see shows the objects of all uploads, each with its upload's name and what follows it.
+// see calls show for each object of all uploads, with the upload's ID and the rest of
+// the object's name.
 func (u Store) see(ctx context.Context, show func(id, rest string, i backend.Info) error) error {
 	err := u.Objects.List(ctx, warehouse.Uploads, func(i backend.Info) error {
 		name := strings.TrimPrefix(i.Key, warehouse.Uploads)
-		// What is in folders is of nobody's here.
+		// Objects in folders do not belong to uploads.
 		if at := strings.IndexByte(name, '.'); at > 0 && !strings.Contains(name, "/") {
 			return show(name[:at], name[at:], i)
 		}
@@ -138,7 +141,7 @@ func (u Store) see(ctx context.Context, show func(id, rest string, i backend.Inf
 	return nil
 }
 
-// All are the uploads of a dataset, in the order of their keys.
+// All returns the uploads of a dataset, in the order of their keys.
 func (u Store) All(ctx context.Context, namespace, dataset string) ([]Upload, error) {
 	var ids []string
 	err := u.see(ctx, func(id, rest string, _ backend.Info) error {
@@ -154,7 +157,7 @@ func (u Store) All(ctx context.Context, namespace, dataset string) ([]Upload, er
 	for _, id := range ids {
 		one, err := u.Find(ctx, id)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // over meanwhile
+		case errors.Is(err, fs.ErrNotExist): // ended meanwhile
 		case err != nil:
 			return nil, err
 		case one.Namespace == namespace && one.Dataset == dataset:
@@ -167,8 +170,8 @@ func (u Store) All(ctx context.Context, namespace, dataset string) ([]Upload, er
 	return found, nil
 }
 
-// Put keeps a part of so many bytes in place of one that has its number. It is durable
-// then.
+// Put stores a part of size bytes, and replaces a part with the same number. The part is
+// durable when Put returns.
 func (u Store) Put(ctx context.Context, id string, number int, size int64, body Body) (Part, error) {
 	before := Part{}
 	if err := u.read(ctx, noteOf(id, number), &before); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -179,22 +182,23 @@ func (u Store) Put(ctx context.Context, id string, number int, size int64, body 
 	if err := u.Objects.PutFrom(ctx, p.Bytes, size, io.TeeReader(body, hash)); err != nil {
 		return Part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(body.Wrong(), err))
 	}
-	ctx = context.WithoutCancel(ctx) // the bytes are there
+	ctx = context.WithoutCancel(ctx) // the bytes are stored
 	if err := body.End(); err != nil {
 		return Part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(err, u.Objects.Delete(ctx, p.Bytes)))
 	}
 	p.Tag = fmt.Sprintf("%x", hash.Sum(nil))
 	if err := u.note(ctx, noteOf(id, number), p); err != nil {
-		// It may be there all the same: the bytes stay, and go with the upload.
+		// The note may have been written all the same, so the bytes stay. The sweep
+		// removes them with the upload.
 		return Part{}, fmt.Errorf("keeping part %d: %w", number, err)
 	}
 	if before.Bytes != "" {
-		_ = u.Objects.Delete(ctx, before.Bytes) // else the end of the upload takes it along
+		_ = u.Objects.Delete(ctx, before.Bytes) // else the sweep removes it with the upload
 	}
 	return p, nil
 }
 
-// Named are the parts with these numbers that are there, in their order.
+// Named returns the stored parts with these numbers, in the order of the numbers.
 func (u Store) Named(ctx context.Context, id string, numbers []int) ([]Part, error) {
 	found := make([]Part, len(numbers))
 	group, ctx := errgroup.WithContext(ctx)
@@ -209,12 +213,12 @@ func (u Store) Named(ctx context.Context, id string, numbers []int) ([]Part, err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("looking for the parts of an upload: %w", err)
+		return nil, fmt.Errorf("reading the parts of an upload: %w", err)
 	}
 	return slices.DeleteFunc(found, func(p Part) bool { return p.Bytes == "" }), nil
 }
 
-// Parts are those that are there, in their order.
+// Parts returns all stored parts, in the order of their numbers.
 func (u Store) Parts(ctx context.Context, id string) ([]Part, error) {
 	var numbers []int
 	err := u.see(ctx, func(of, rest string, _ backend.Info) error {
@@ -231,7 +235,7 @@ func (u Store) Parts(ctx context.Context, id string) ([]Part, error) {
 	return u.Named(ctx, id, numbers)
 }
 
-// End ends an upload: it is none any more, whatever is left of it.
+// End ends an upload. The sweep removes its remaining parts.
 func (u Store) End(ctx context.Context, id string) error {
 	if err := u.Objects.Delete(ctx, descriptionOf(id)); err != nil {
 		return fmt.Errorf("ending upload %s: %w", id, err)
@@ -257,8 +261,8 @@ func (u Store) remove(ctx context.Context, keys []string) error {
 	return group.Wait()
 }
 
-// Sweep removes the uploads of which nothing has come for long, and what is left of
-// those that are over.
+// Sweep removes uploads whose last part is older than uploadsLast, and remaining parts of
+// ended uploads.
 func (u Store) Sweep(ctx context.Context, now time.Time) error {
 	type seen struct {
 		last time.Time
@@ -279,7 +283,7 @@ func (u Store) Sweep(ctx context.Context, now time.Time) error {
 		return nil
 	})
 	if err != nil {
-		return err // what was not seen may be younger
+		return err // an object that the listing missed may be younger
 	}
 	for id, s := range all {
 		if age := now.Sub(s.last); age > uploadsLast || age > partsLast && !s.open {

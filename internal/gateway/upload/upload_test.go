@@ -14,14 +14,14 @@ import (
 	"github.com/muster-dev/muster/internal/data/warehouse"
 )
 
-// sound is a body with which nothing is wrong.
+// sound is a body without errors.
 type sound struct{ io.Reader }
 
 func (sound) End() error   { return nil }
 func (sound) Wrong() error { return nil }
 
-// TestSweep removes uploads that nobody has touched for long, and sooner what is left
-// of those that are over.
+// TestSweep removes incomplete uploads after a long time, and the parts of ended ones
+// sooner.
 func TestSweep(t *testing.T) {
 	for name, c := range map[string]struct {
 		over bool
@@ -67,7 +67,7 @@ func beginWith(t *testing.T, u Store) string {
 	return id
 }
 
-// count is how many objects are there.
+// count returns the number of objects of all uploads.
 func (u Store) count(t *testing.T) int {
 	t.Helper()
 	n := 0
@@ -77,7 +77,7 @@ func (u Store) count(t *testing.T) int {
 	return n
 }
 
-// TestStrangeObjects beside uploads are none of them, and the sweep leaves them alone.
+// TestStrangeObjects puts other objects beside uploads. The sweep keeps them.
 func TestStrangeObjects(t *testing.T) {
 	dir := t.TempDir()
 	folder, err := backend.OpenFolder(dir)
@@ -104,14 +104,14 @@ func TestStrangeObjects(t *testing.T) {
 	}
 }
 
-// breaking is a backend that breaks off.
+// breaking is a backend whose listings and puts fail.
 type breaking struct {
 	backend.Streamer
-	// shows is how many objects a listing shows before it does.
+	// shows is the number of objects that a listing shows before it fails.
 	shows int
-	// noted fails puts whose answer does not come, although they are done.
+	// noted is the error of puts that have succeeded.
 	noted error
-	// stored hears that bytes were.
+	// stored is called once bytes are stored.
 	stored func()
 }
 
@@ -140,7 +140,8 @@ func (b *breaking) PutFrom(ctx context.Context, key string, size int64, from io.
 	return err
 }
 
-// TestSweepThatSeesHalf removes nothing: what it did not see may be of today.
+// TestSweepThatSeesHalf checks that a sweep removes nothing after a partial listing: an
+// object that it did not see may be new.
 func TestSweepThatSeesHalf(t *testing.T) {
 	there := &backend.Memory{}
 	beginWith(t, Store{there})
@@ -153,8 +154,8 @@ func TestSweepThatSeesHalf(t *testing.T) {
 	}
 }
 
-// TestPartWithoutAnswer is a part whose note was put, and nobody heard of it: whoever
-// reads the note finds the bytes.
+// TestPartWithoutAnswer puts a part whose note is stored although its put returns an
+// error. The note's bytes must exist.
 func TestPartWithoutAnswer(t *testing.T) {
 	there, ctx := Store{&backend.Memory{}}, t.Context()
 	id := beginWith(t, there)
@@ -172,7 +173,8 @@ func TestPartWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestPartAtTheEnd is a part whose bytes are there when the gateway is told to end.
+// TestPartAtTheEnd ends the gateway's context after a part's bytes are stored. Put must
+// still store the note.
 func TestPartAtTheEnd(t *testing.T) {
 	there := Store{&backend.Memory{}}
 	id := beginWith(t, there)

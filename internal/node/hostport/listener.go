@@ -19,20 +19,19 @@ type Port struct {
 	Number   int32
 }
 
-// Listeners are the ports of the machine on which somebody listens, with the
-// inode of the socket.
+// Listeners maps the machine's ports on which a process listens to the inodes of the
+// sockets.
 type Listeners map[Port]string
 
-// The states, in the kernel's tables, of sockets that have a port to
-// themselves.
+// The states, in the kernel's tables, of sockets that listen on a port.
 const (
 	tcpListen = "0A"
 	udpBound  = "07"
 )
 
-// AllFree reports that certainly nobody listens on any of these ports. It asks
-// for them without listening, and costs far less than the tables, of which the
-// kernel walks through every socket there may be.
+// AllFree returns true only if no process listens on any of these ports. It binds them
+// without listening. That is much cheaper than the kernel's tables, which list all
+// sockets of the machine.
 func AllFree(ports []Port) bool {
 	for _, p := range ports {
 		if !bindable(p, syscall.AF_INET, &syscall.SockaddrInet4{Port: int(p.Number)}) || !bindable(p, syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(p.Number)}) {
@@ -42,8 +41,8 @@ func AllFree(ports []Port) bool {
 	return true
 }
 
-// bindable reports whether a port can be had at every address of a family; also
-// where the machine has no such addresses.
+// bindable reports whether a process can bind a port on every address of a family. It
+// returns true if the machine has no address of the family.
 func bindable(p Port, family int, address syscall.Sockaddr) bool {
 	kind := syscall.SOCK_STREAM
 	if p.Protocol == corev1.ProtocolUDP {
@@ -55,7 +54,7 @@ func bindable(p Port, family int, address syscall.Sockaddr) bool {
 	}
 	defer func() { _ = syscall.Close(fd) }()
 	if kind == syscall.SOCK_STREAM {
-		// Connections that linger are no listeners.
+		// A connection in TIME_WAIT is not a listener.
 		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 			return false
 		}
@@ -69,8 +68,8 @@ func bindable(p Port, family int, address syscall.Sockaddr) bool {
 	return err == nil || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// ReadListeners reads the kernel's tables. What cannot be read is left out:
-// then the program finds out itself that its port is taken.
+// ReadListeners reads the kernel's tables of sockets. It skips a table that it cannot
+// read: then the container's own bind fails if the port is in use.
 func ReadListeners() Listeners {
 	out := Listeners{}
 	for _, table := range []struct {
@@ -113,7 +112,7 @@ func parseSocket(line, state string) (number int32, inode string, ok bool) {
 	return int32(value), fields[9], true
 }
 
-// Holder names the process that listens on a port; empty: none does.
+// Holder names the process that listens on a port; empty if none listens.
 func (l Listeners) Holder(protocol corev1.Protocol, number int32) string {
 	inode, taken := l[Port{Protocol: protocol, Number: number}]
 	if !taken {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestAllFree asks for ports that somebody has in every way there is: none may
-// pass for free that the kernel's tables name.
+// TestAllFree listens on ports in every way. AllFree must return false for each port that
+// the kernel's tables list.
 func TestAllFree(t *testing.T) {
 	for _, tt := range []struct {
 		name, network, address string

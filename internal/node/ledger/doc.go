@@ -1,7 +1,7 @@
-// Package ledger says which pod holds which GPUs and ports of this machine.
+// Package ledger keeps the allocations of a node: the GPUs and ports of each pod.
 //
-// A [Ledger] gives a pod what it names only if nobody else holds it. What a pod holds is
-// counted until the ledger is told that it was released.
+// A [Ledger] allocates a pod's GPUs and ports only if no other pod holds them. An
+// allocation lasts until the caller releases it.
 //
-// It must not know who decides what pods are given, nor whether processes run.
+// The package must not know the scheduler, nor processes.
 package ledger

@@ -11,32 +11,32 @@ import (
 	"github.com/muster-dev/muster/internal/node/hostport"
 )
 
-// holding is what one pod holds.
+// holding is the allocation of one pod.
 type holding struct {
 	name string
 	gpus []string
-	// share is how much it holds of its GPU; the zero value: its GPUs wholly.
+	// share is the pod's share of its GPU; the zero value stands for whole GPUs.
 	share  admission.Share
 	ports  []hostport.Port
 	ending bool
 }
 
-// Ledger says which pod holds which GPUs and ports of the machine. Its methods
-// may be called concurrently.
+// Ledger keeps the GPUs and ports of each pod on the machine. Its methods are safe for
+// concurrent use.
 type Ledger struct {
 	mu      sync.Mutex
 	held    map[types.UID]*holding
 	changed chan struct{}
 }
 
-// New returns a ledger in which no pod holds anything.
+// New returns an empty ledger.
 func New() *Ledger {
 	return &Ledger{held: map[types.UID]*holding{}, changed: make(chan struct{})}
 }
 
-// Take calls admit with who holds what, and, if it returns no refusal, gives
-// the pod what it names. Where the refusal may be due to a pod that is just
-// ending, retry is a channel that closes at the next change.
+// Take calls admit with the allocations of the other pods. If admit returns no refusal,
+// Take allocates the pod's GPUs and ports. If an ending pod may be the cause of the
+// refusal, retry is a channel that closes at the next release.
 func (l *Ledger) Take(pod *corev1.Pod, shared bool, admit func(gpus map[string]admission.Use, ports map[hostport.Port]string) *admission.Refusal) (refusal *admission.Refusal, retry <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *Ledger) Change() <-chan struct{} {
 	return l.changed
 }
 
-// overlaps is true when both hold the same GPU or port.
+// overlaps reports whether both hold the same GPU or port.
 func (h *holding) overlaps(other *holding) bool {
 	for _, g := range h.gpus {
 		for _, o := range other.gpus {
@@ -93,21 +93,21 @@ func (h *holding) overlaps(other *holding) bool {
 	return false
 }
 
-// Hold records what a pod holds without asking: it runs already.
+// Hold records the allocation of a running pod, without a check.
 func (l *Ledger) Hold(pod *corev1.Pod, shared bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held[pod.UID] = holdingOf(pod, shared)
 }
 
-// Quarantine records GPUs that nobody may use.
+// Quarantine records GPUs of an unknown pod, so that no other pod gets them.
 func (l *Ledger) Quarantine(uid types.UID, name string, gpus []string, share admission.Share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held[uid] = &holding{name: "the quarantined pod " + name, gpus: gpus, share: share}
 }
 
-// End marks that a pod's holdings will be free soon.
+// End marks a pod as ending: it will release its allocation soon.
 func (l *Ledger) End(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *Ledger) End(uid types.UID) {
 	}
 }
 
-// Release frees what a pod holds.
+// Release frees the GPUs and ports of a pod.
 func (l *Ledger) Release(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,8 @@ func (l *Ledger) Release(uid types.UID) {
 	}
 }
 
-// holdingOf is what a pod asks to hold. Shared: it uses the machine's ports.
+// holdingOf returns the allocation that a pod needs. Shared reports whether the pod uses
+// the machine's network, and so its ports.
 func holdingOf(pod *corev1.Pod, shared bool) *holding {
 	h := &holding{name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), gpus: admission.GPUs(pod), share: admission.ShareOf(pod)}
 	if shared {
@@ -136,7 +137,7 @@ func holdingOf(pod *corev1.Pod, shared bool) *holding {
 	return h
 }
 
-// Ports are the machine's ports that a pod asks for.
+// Ports returns the ports that a pod on the machine's network needs.
 func Ports(pod *corev1.Pod) []hostport.Port {
 	var ports []hostport.Port
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kind is a container's part in its pod.
+// Kind is the kind of a container in its pod.
 type Kind int
 
 // The kinds of containers.
@@ -16,7 +16,7 @@ const (
 	Main
 )
 
-// State is where in its life a container is.
+// State is the state of a container.
 type State int
 
 // The states of a container.
@@ -26,7 +26,7 @@ const (
 	Ended
 )
 
-// Container is what Decide sees of a container.
+// Container is the observed state of a container.
 type Container struct {
 	Kind  Kind
 	State State
@@ -39,41 +39,39 @@ type Container struct {
 	NotBefore time.Time
 }
 
-// Pod is what Decide sees of a pod.
+// Pod is the observed state of a pod.
 type Pod struct {
 	Policy corev1.RestartPolicy
-	// Prepared is true once volumes and network are there.
+	// Prepared is true once the pod has its volumes and network.
 	Prepared bool
-	// Ending is true when the pod is to end whatever its containers do.
+	// Ending is true if the pod must end, whatever its containers do.
 	Ending bool
-	// Doomed is true when an ending pod has failed even if its containers
-	// succeed.
+	// Doomed is true if an ending pod fails even if its containers succeed.
 	Doomed bool
-	// Outcome is what was decided earlier; empty: nothing.
+	// Outcome is the phase that an earlier decision set; empty without one.
 	Outcome corev1.PodPhase
 	Units   []Container
 	Now     time.Time
 }
 
-// Decision is what to do next.
+// Decision is the next step of a pod.
 type Decision struct {
-	// Start and stop are indices of units.
+	// Start and Stop are indices of units.
 	Start, Stop []int
-	// Outcome is Succeeded or Failed once that is certain, and never changes
-	// afterwards.
+	// Outcome is Succeeded or Failed once it is final; else empty.
 	Outcome corev1.PodPhase
-	// Over is true once nothing runs and nothing will.
+	// Over is true once no container runs or will start again.
 	Over bool
-	// Wake is when to decide again if nothing else happens; zero: never.
+	// Wake is the time of the next decision if no event comes before; zero for none.
 	Wake time.Time
 }
 
-// Decide says what a pod needs next.
+// Decide returns the next step of a pod.
 //
-//  1. A pod that neither ends nor has an outcome runs: its init containers one
-//     after the other, then all others.
-//  2. A pod that ends, or whose outcome is certain, winds down: ordinary
-//     containers first, then sidecars.
+//  1. A pod that is not ending and has no outcome runs its init containers one after
+//     the other, and then all others.
+//  2. A pod that is ending or has an outcome stops its init and main containers first,
+//     then its sidecars.
 func Decide(v Pod) Decision {
 	d := Decision{Outcome: v.Outcome}
 	if d.Outcome == "" && !v.Ending {
@@ -85,7 +83,7 @@ func Decide(v Pod) Decision {
 	return d
 }
 
-// run starts what may start, and finds the outcome.
+// run sets the containers to start, and the outcome.
 func (d *Decision) run(v Pod) {
 	for i, u := range v.Units {
 		switch u.Kind {
@@ -102,8 +100,8 @@ func (d *Decision) run(v Pod) {
 		case Sidecar:
 			d.launch(v, i)
 			if u.State != Running || !u.Up {
-				// A sidecar that ran before the main containers started
-				// holds nothing up when it fails later.
+				// Main containers that have started do not wait for a sidecar
+				// that fails later.
 				if !mainsStarted(v) {
 					return
 				}
@@ -143,7 +141,7 @@ func (d *Decision) runMains(v Pod) {
 	}
 }
 
-// Restarts reports whether a main container that has ended is started again.
+// Restarts reports whether a main container restarts after its end.
 func Restarts(policy corev1.RestartPolicy, failed bool) bool {
 	return policy == corev1.RestartPolicyAlways || policy == "" || (policy == corev1.RestartPolicyOnFailure && failed)
 }
@@ -163,7 +161,7 @@ func (d *Decision) launch(v Pod, i int) {
 	d.Start = append(d.Start, i)
 }
 
-// windDown stops what still runs.
+// windDown sets the running containers to stop.
 func (d *Decision) windDown(v Pod) {
 	d.Start, d.Wake = nil, time.Time{}
 	var ordinary, sidecars []int
@@ -194,17 +192,16 @@ func (d *Decision) windDown(v Pod) {
 	}
 }
 
-// Back-off of containers that end again and again.
+// Back-off of containers that end repeatedly.
 const (
 	FirstBackOff = 10 * time.Second
 	mostBackOff  = 5 * time.Minute
-	// Steady is how long a container must have run for its back-off to be
-	// forgotten.
+	// Steady is the run time after which a container's back-off starts anew.
 	Steady = 10 * time.Minute
 )
 
-// BackOff is how long to wait after the end of a container that has ended so
-// many times in a row. The first restart is immediate.
+// BackOff returns the delay before a container restarts after so many ends in a row. The
+// first restart is immediate.
 func BackOff(ends int) time.Duration {
 	if ends <= 1 {
 		return 0

@@ -1,9 +1,10 @@
-// Package lifecycle decides what a pod needs next: which of its containers start and
-// stop, and how it ends.
+// Package lifecycle decides a pod's next step: the containers to start, the containers
+// to stop, and the pod's final phase.
 //
-//   - A [Pod] and its [Container] values are what is known of a pod. [Decide] makes a
-//     [Decision] of it.
-//   - [BackOff] is the pause before a container that ended is started again.
+//   - A [Pod] with its [Container] values is the observed state. [Decide] returns a
+//     [Decision] for it.
+//   - [BackOff] is the delay before a container restarts.
 //
-// It must not know processes, clocks, nor who carries out what was decided.
+// The package must not know processes or clocks. Its caller starts and stops the
+// containers.
 package lifecycle

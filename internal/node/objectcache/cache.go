@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Cache reads what containers are made of: from informers' caches, and from
-// the API for what is not in them yet.
+// Cache reads the objects that pods refer to. It reads from informers, and from the API
+// server if the informers do not have an object yet.
 type Cache struct {
 	client     kubernetes.Interface
 	configMaps corelisters.ConfigMapLister
@@ -55,7 +55,7 @@ func New(client kubernetes.Interface, factory informers.SharedInformerFactory) (
 		core.ConfigMaps().Informer(), core.Secrets().Informer(),
 		core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
 	} {
-		// The error is that of an informer that was stopped already.
+		// AddEventHandler fails only for a stopped informer.
 		if _, err := informer.AddEventHandler(notify); err == nil {
 			o.Synced = append(o.Synced, informer.HasSynced)
 		}
@@ -95,9 +95,9 @@ func (o *Cache) Secret(ctx context.Context, namespace, name string) (*corev1.Sec
 	return s, err
 }
 
-// Claim reads a claim and the volume it is bound to. A claim that the watch
-// shows unbound is not asked for again: the watch says when it is bound, and
-// with many pods waiting, each asking at every change would stop the server.
+// Claim reads a claim and its volume. It does not read a claim again that is unbound in
+// the informer: the watch shows the binding, and reads by many waiting pods at every
+// change would overload the API server.
 func (o *Cache) Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	claim, err := o.claims.PersistentVolumeClaims(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -116,9 +116,8 @@ func (o *Cache) Claim(ctx context.Context, namespace, name string) (*corev1.Pers
 	return claim, volume, err
 }
 
-// promised returns the volume that names this very claim as its own, nil if
-// there is none. Nobody else can have it; that the binder says so on the claim,
-// too, is not worth waiting for.
+// promised returns the volume whose claimRef is this claim; nil without one. No other
+// claim can get that volume, so Claim does not wait for the binder's write to the claim.
 func (o *Cache) promised(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	found, err := o.byClaim.ByIndex(claimIndex, string(claim.UID))
 	if err != nil || len(found) != 1 {
@@ -128,7 +127,7 @@ func (o *Cache) promised(claim *corev1.PersistentVolumeClaim) *corev1.Persistent
 	return volume
 }
 
-// claimIndex finds volumes by the UID of the claim that they are for.
+// claimIndex indexes volumes by the UID of their claim.
 const claimIndex = "claim"
 
 func claimUID(object any) ([]string, error) {
@@ -139,7 +138,7 @@ func claimUID(object any) ([]string, error) {
 	return []string{string(volume.Spec.ClaimRef.UID)}, nil
 }
 
-// Token asks for a token that is valid while the pod exists.
+// Token requests a token that is valid while the pod exists.
 func (o *Cache) Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &seconds,

@@ -1,8 +1,8 @@
-// Package objectcache reads the objects that pods are made of: config maps, secrets,
-// claims with their volumes, and tokens of service accounts.
+// Package objectcache reads the objects that pods refer to: config maps, secrets, claims
+// with their volumes, and tokens of service accounts.
 //
-// A [Cache] answers from the caches of informers, and asks the API server for what they
-// do not show yet.
+// A [Cache] reads from informers. It reads an object from the API server if the informers
+// do not have it yet.
 //
-// It must not know volumes on disk, nor when a pod starts.
+// The package must not know volumes on disk, nor the start of pods.
 package objectcache

@@ -1,7 +1,8 @@
-// Package origin asks whether the Placement that a pod was made from still stands.
+// Package origin checks whether a pod's Placement still exists.
 //
-// A [Reader] reads Placements past any cache. Pods of one gang that are seen together
-// share a read, which begins after all of them were seen.
+// A [Reader] reads Placements from the API server, without a cache. Pods of one gang that
+// arrive together share a read, which begins after the last of them has arrived.
 //
-// It must not know what runs on this machine, nor what becomes of a pod that is refused.
+// The package must not know the processes of this machine, nor the handling of refused
+// pods.
 package origin

@@ -16,14 +16,14 @@ import (
 
 var placements = v1alpha1.GroupVersion.WithResource("placements")
 
-// Stands returns a refusal for a member whose Placement was given back
-// before the pod was made: a write that came late. The Placement is read past
-// any cache, after the pod was seen: whoever gives it back marks it, and looks
-// for pods after that. Pods that were seen before a read began share it.
+// Stands returns a refusal for a member if its Placement was released before the pod
+// was made: the controller's write came late. Stands reads the Placement without a cache
+// after the pod has arrived. A controller that releases a Placement marks it first, and
+// lists its pods afterwards, so one of the two sees the other.
 func (o *Reader) Stands(ctx context.Context, pod *corev1.Pod) (*admission.Refusal, error) {
 	name, from, ok := fencing.ParseOrigin(pod.Annotations[v1alpha1.AnnotationPlacement])
 	if !ok {
-		return nil, nil // not made of a Placement
+		return nil, nil // no pod of a Placement
 	}
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 	have, err := o.read(ctx, key, func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
@@ -33,14 +33,14 @@ func (o *Reader) Stands(ctx context.Context, pod *corev1.Pod) (*admission.Refusa
 		have, err = &metav1.PartialObjectMetadata{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the placement %s/%s of the pod: %w", pod.Namespace, name, err)
+		return nil, fmt.Errorf("reading the pod's placement %s/%s: %w", pod.Namespace, name, err)
 	}
 	if fencing.MayRun(string(from), string(have.UID), have.DeletionTimestamp != nil) {
 		return nil, nil
 	}
 	return &admission.Refusal{
 		Field:   "metadata.annotations[" + v1alpha1.AnnotationPlacement + "]",
-		Message: fmt.Sprintf("this pod is of the placement %s with UID %s, which was given back; the gang's next attempt makes a new pod", name, from),
+		Message: fmt.Sprintf("this pod's placement %s with UID %s has been given back; the gang's next attempt makes a new pod", name, from),
 		Passing: true,
 	}, nil
 }

@@ -11,18 +11,18 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Members of one gang are seen within moments of one another, and each must be
-// followed by a read of their Placement. The first read waits for a moment,
-// and each that follows soon for twice as long as the one before.
+// Members of one gang arrive within moments of one another, and each needs a read of
+// their Placement after its arrival. The first read waits for firstGather. Each read that
+// follows soon waits twice as long as the one before, up to lastGather.
 const (
 	firstGather = time.Millisecond
 	lastGather  = 32 * time.Millisecond
-	// gatherFor is for how long after a read the next one is one that follows.
+	// gatherFor is the time after a read in which the next read counts as following.
 	gatherFor = time.Second
 )
 
-// Reader reads Placements for pods that were seen, so that one read serves all
-// those that were seen before it began. Its methods may be called concurrently.
+// Reader reads Placements for pods. One read serves all pods that arrived before it
+// began. Its methods are safe for concurrent use.
 type Reader struct {
 	metadata metadata.Interface
 
@@ -30,15 +30,15 @@ type Reader struct {
 	known map[types.NamespacedName]*asked
 }
 
-// New returns a reader that asks by a client.
+// New returns a reader that uses a client.
 func New(client metadata.Interface) *Reader { return &Reader{metadata: client} }
 
-// asked is what was asked of one Placement of late.
+// asked has the recent reads of one Placement.
 type asked struct {
-	// next is the read that has not begun, which all who come now share; nil:
-	// nobody waits for one.
+	// next is the read that has not begun, for all pods that arrive now; nil if no pod
+	// waits for one.
 	next *reading
-	// reads is how many were made, the last of them at last.
+	// reads counts the reads. last is the time of the latest.
 	reads int
 	last  time.Time
 }
@@ -50,7 +50,7 @@ type reading struct {
 	err  error
 }
 
-// read returns what get returned, where get was called after read was.
+// read returns the result of a call of get that began after the call of read.
 func (o *Reader) read(ctx context.Context, key types.NamespacedName, get func(context.Context) (*metav1.PartialObjectMetadata, error)) (*metav1.PartialObjectMetadata, error) {
 	for {
 		r, pause, mine := o.join(key)
@@ -66,12 +66,12 @@ func (o *Reader) read(ctx context.Context, key types.NamespacedName, get func(co
 		if r.err == nil || !errors.Is(r.err, context.Canceled) {
 			return r.have, r.err
 		}
-		// The pod whose turn it was to read is gone: another reads.
+		// The context of the pod that read has ended: another pod reads.
 	}
 }
 
-// join returns the read that has not begun, and whether the caller is to carry
-// it out, after a pause.
+// join returns the read that has not begun. Mine reports whether the caller must make
+// it, after the pause.
 func (o *Reader) join(key types.NamespacedName) (r *reading, pause time.Duration, mine bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,8 +96,7 @@ func (o *Reader) join(key types.NamespacedName) (r *reading, pause time.Duration
 	return at.next, min(firstGather<<min(at.reads, 16), lastGather), true
 }
 
-// carryOut waits for those who come meanwhile, closes the door behind them, and
-// reads.
+// carryOut waits for more pods to join, closes the read to later ones, and reads.
 func (o *Reader) carryOut(ctx context.Context, key types.NamespacedName, r *reading, pause time.Duration, get func(context.Context) (*metav1.PartialObjectMetadata, error)) {
 	defer close(r.done)
 	select {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestOriginsNeverAnswerWithTheFirst holds back a read, changes what is there,
-// and asks again: whoever asks while a read is under way gets the next one.
+// TestOriginsNeverAnswerWithTheFirst delays a read, changes the Placement, and asks
+// again: a call during a read gets the result of the next read.
 func TestOriginsNeverAnswerWithTheFirst(t *testing.T) {
 	var o Reader
 	key := types.NamespacedName{Namespace: "default", Name: "resnet-1"}

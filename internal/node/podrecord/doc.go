@@ -1,9 +1,10 @@
-// Package podrecord owns what is kept on disk of each pod, so that the next Muster
-// recognises it.
+// Package podrecord stores a record of each pod on disk, by which the next Muster
+// process recognises the pod.
 //
-//   - A [Record] lies in a pod's folder. Its [Past] sums up attempts whose folders are gone.
-//   - A [Fate] is what becomes of processes that an earlier Muster left: [Classify]
+//   - A [Record] is a file in a pod's folder. Its [Past] sums up attempts whose folders
+//     are gone.
+//   - A [Fate] is the decision about processes of an earlier Muster process: [Classify]
 //     compares their record with the pods in the API.
 //
-// It must not know processes, nor who carries out a fate.
+// The package must not know processes. Its caller adopts or stops them.
 package podrecord

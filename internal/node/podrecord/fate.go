@@ -5,22 +5,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Fate is what becomes of a pod's processes that an earlier muster left.
+// Fate is the decision about the processes of a pod that an earlier Muster process
+// started.
 type Fate int
 
 // The fates.
 const (
-	// Adopt: the pod is there; its worker takes them over.
+	// Adopt: the pod exists, and its worker takes the processes over.
 	Adopt Fate = iota
-	// Remove: the pod was deleted meanwhile; they are stopped.
+	// Remove: the pod was deleted meanwhile, and the node stops the processes.
 	Remove
-	// Quarantine: nobody can tell; they are left running.
+	// Quarantine: the node cannot tell whether the pod was deleted, and lets the
+	// processes run.
 	Quarantine
 )
 
-// Classify decides the fate of a pod folder. Listed says whether a list of the
-// API's pods at the revision, of the cluster, has a pod of this UID. The
-// record is nil where none could be read.
+// Classify decides the fate of a pod folder. Listed reports whether the cluster's list of
+// pods at the revision has a pod with this UID. The record is nil if the node cannot read
+// it.
 func Classify(r *Record, cluster types.UID, revision string, listed bool) Fate {
 	if listed {
 		return Adopt

@@ -14,17 +14,17 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// recordName is the file in a pod's folder that the next muster recognises
-// the pod by.
+// recordName is the file in a pod's folder by which the next Muster process recognises
+// the pod.
 const recordName = "pod.json"
 
-// Record is what is kept on disk of a pod. Fields are only ever added.
+// Record describes a pod on disk. Later versions may add fields; they never remove one.
 type Record struct {
 	// Cluster is the UID of the kube-system namespace: another one means
 	// another database.
 	Cluster types.UID `json:"cluster"`
-	// ResourceVersion is the pod's when it was first seen: a list at an equal
-	// or later revision without the pod means that it was deleted.
+	// ResourceVersion is the pod's first known resource version. A list at an equal or
+	// later revision without the pod means that the pod was deleted.
 	ResourceVersion string    `json:"resourceVersion"`
 	UID             types.UID `json:"uid"`
 	Namespace       string    `json:"namespace"`
@@ -33,15 +33,15 @@ type Record struct {
 	Job types.UID `json:"job,omitempty"`
 	// GPUs are the UUIDs that the pod holds.
 	GPUs []string `json:"gpus,omitempty"`
-	// Share is how much it holds of its GPU; the zero value: its GPUs wholly.
+	// Share is the pod's share of its GPU; the zero value stands for whole GPUs.
 	Share admission.Share `json:"share,omitzero"`
-	// Images is true for a pod with containers in images, which hold roots.
+	// Images is true for a pod with containers in images, which have root folders.
 	Images bool `json:"images,omitempty"`
-	// Past is what removed attempts used.
+	// Past is the usage of removed attempts.
 	Past Past `json:"past"`
 }
 
-// Held is how many GPUs the pod holds, a part of one being that part.
+// Held returns the number of GPUs that the pod holds, with a share as a fraction.
 func (r *Record) Held() float64 {
 	if r.Share.Milli > 0 {
 		return float64(r.Share.Milli) / 1000
@@ -53,11 +53,11 @@ func (r *Record) Held() float64 {
 type Past struct {
 	CPUSeconds  float64 `json:"cpuSeconds,omitempty"`
 	MaxRSSBytes int64   `json:"maxRSSBytes,omitempty"`
-	// Started is when the first of them started.
+	// Started is the start time of the first of them.
 	Started time.Time `json:"started,omitzero"`
 }
 
-// Write stores the record in one step.
+// Write replaces the record atomically.
 func (r *Record) Write(podsDir string) error {
 	folder := filepath.Join(podsDir, string(r.UID))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -68,15 +68,16 @@ func (r *Record) Write(podsDir string) error {
 		return fmt.Errorf("encoding the pod's record: %w", err)
 	}
 	name := filepath.Join(folder, recordName)
-	// Records say which GPUs processes hold, and no process outlives the machine's power.
+	// A record names the GPUs of processes, and no process survives a power loss, so the
+	// record needs no sync.
 	if err := osfile.ReplaceUnsynced(name, data, 0o600); err != nil {
 		return fmt.Errorf("writing the pod's record: %w", err)
 	}
 	return nil
 }
 
-// ReadAll returns the records of all pods by UID. Folders without a
-// readable record have none; the error joins what was wrong with them.
+// ReadAll returns the records of all pods by UID. The error joins the errors of folders
+// whose record it cannot read; the other records are valid.
 func ReadAll(podsDir string) (map[types.UID]*Record, error) {
 	entries, err := os.ReadDir(podsDir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,4 +1,4 @@
-// Package pullsecret reads the credentials for registries that a Secret holds.
+// Package pullsecret reads the registry credentials in a Secret.
 //
-// It must not know who names the Secret, nor which image is pulled with it.
+// The package must not know the pods that name the Secret, nor the images.
 package pullsecret

@@ -17,9 +17,9 @@ import (
 type login struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
-	// Auth is both, with a colon between, in base64.
+	// Auth is USERNAME:PASSWORD in base64.
 	Auth string `json:"auth"`
-	// IdentityToken stands for a password that was given once.
+	// IdentityToken replaces the password after a login.
 	IdentityToken string `json:"identitytoken"`
 }
 
@@ -42,7 +42,7 @@ func Credentials(secret *corev1.Secret) ([]image.Credential, error) {
 			secret.Type, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what it says of registries: %w", err)
+		return nil, fmt.Errorf("parsing its registry credentials: %w", err)
 	}
 	var out []image.Credential
 	for _, registry := range slices.Sorted(maps.Keys(logins)) {

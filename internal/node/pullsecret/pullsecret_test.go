@@ -27,7 +27,7 @@ func TestCredentialsIn(t *testing.T) {
 			corev1.DockerConfigJsonKey: []byte(`{"auths":{"a.example":{"username":"u","identitytoken":"t"}}}`)}},
 			want: []image.Credential{{Registry: "a.example", Password: "t"}}},
 		"another kind": {secret: corev1.Secret{Type: corev1.SecretTypeOpaque}, err: "kubectl create secret docker-registry"},
-		"no JSON":      {secret: corev1.Secret{Type: corev1.SecretTypeDockerConfigJson}, err: "reading what it says of registries"},
+		"no JSON":      {secret: corev1.Secret{Type: corev1.SecretTypeDockerConfigJson}, err: "parsing its registry credentials"},
 		"no base64": {secret: corev1.Secret{Type: corev1.SecretTypeDockercfg, Data: map[string][]byte{
 			corev1.DockerConfigKey: []byte(`{"a.example":{"auth":"?"}}`)}}, err: "the credential for a.example"},
 	} {

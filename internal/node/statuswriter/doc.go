@@ -1,6 +1,6 @@
 // Package statuswriter writes the status of one pod to the API server.
 //
-// A [Writer] keeps only the newest status, and tries again until the API server takes it.
+// A [Writer] keeps only the newest status, and retries until the API server accepts it.
 //
-// It must not know what a status says.
+// The package must not know the content of a status.
 package statuswriter

@@ -13,22 +13,22 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Writer writes one pod's status. It keeps only the newest one, so that a slow
-// API server delays a status and never queues them up.
+// Writer writes one pod's status. It keeps only the newest one, so that a slow API server
+// delays statuses but does not make a queue of them.
 type Writer struct {
 	Pods  corev1client.PodInterface
 	Name  string
 	UID   types.UID
 	inbox chan corev1.PodStatus // of capacity 1
-	// Acked is told of each status that was written.
+	// Acked is called after each successful write, with the status.
 	Acked func(corev1.PodStatus)
-	// Absent is called once, when the API has the pod no longer.
+	// Absent is called once, after the pod's deletion.
 	Absent func()
-	// Failed is told of each write that is tried again.
+	// Failed is called with the error of each write that Run retries.
 	Failed func(error)
 }
 
-// New returns a writer with the fields of w, which is not running yet.
+// New returns a writer with the fields of w. Run starts it.
 func New(w Writer) *Writer {
 	w.inbox = make(chan corev1.PodStatus, 1)
 	return &w
@@ -89,9 +89,8 @@ func (w *Writer) patch(ctx context.Context, s corev1.PodStatus) error {
 	return err
 }
 
-// statusPatch is the patch that makes a pod's status the given one, leaving
-// conditions of others alone. The UID makes it fail for another pod of the
-// same name.
+// statusPatch returns a patch that sets a pod's status, and keeps the conditions of other
+// writers. The UID makes the patch fail for another pod of the same name.
 func statusPatch(uid types.UID, s corev1.PodStatus) ([]byte, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -101,7 +100,7 @@ func statusPatch(uid types.UID, s corev1.PodStatus) ([]byte, error) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("encoding a pod's status: %w", err)
 	}
-	// What is empty is left out by Marshal, and must be said to be taken away.
+	// Marshal omits empty fields; null in the patch removes their old values.
 	for _, name := range []string{"reason", "message"} {
 		if _, ok := fields[name]; !ok {
 			fields[name] = nil
