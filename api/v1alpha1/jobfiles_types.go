@@ -5,7 +5,7 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // Code is what a job runs. Give one of snapshot and url.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.snapshot) != has(self.url)",message="code: give one of snapshot (made by muster run) and url"
-// +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.matches('://[^/?#]*@')",message="url has a user or password in it, and everybody who may read this object could read it: download the script, and give it with muster run --script FILE"
+// +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.matches('://[^/?#]*@')",message="url has a user or password in it, which every reader of this object could see: download the script, and give it with muster run --script FILE"
 type Code struct {
 	// Snapshot is the digest of a stored code snapshot.
 	//
@@ -25,7 +25,7 @@ type Code struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.path) || [has(self.requirements) && size(self.requirements) > 0, has(self.python), has(self.image) && size(self.image) > 0].filter(x, x).size() == 0",message="path is an environment as it is: give it alone, or leave it out and give requirements (and python, the version to install them into) or an image"
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || size(self.image) == 0 || !has(self.python) || has(self.requirements) && size(self.requirements) > 0",message="an image has the Python that it has: leave python out, or give requirements that want it"
-// +kubebuilder:validation:XValidation:rule="!has(self.requirements) || !self.requirements.matches('://[^/?#\\\\s]*@')",message="requirements: an address has a user or password in it, and everybody who may read this object could read it: leave it out, and name a Secret with it in indexSecret"
+// +kubebuilder:validation:XValidation:rule="!has(self.requirements) || !self.requirements.matches('://[^/?#\\\\s]*@')",message="requirements: an address has a user or password in it, which every reader of this object could see: leave it out, and name a Secret with it in indexSecret"
 // +kubebuilder:validation:XValidation:rule="!has(self.indexSecret) || size(self.indexSecret) == 0 || has(self.requirements) && size(self.requirements) > 0",message="indexSecret is read while requirements are installed: give requirements, or leave it out"
 type Environment struct {
 	// Requirements is the text of a requirements.txt. It is installed into a

@@ -61,7 +61,8 @@ func (w *whole) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// End is why the body is not what it was said to be, once all of it was read.
+// End reads the rest of the body, and returns an error if the body differs from its announced size
+// or checksum.
 func (w *whole) End() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,11 +81,11 @@ func (w *whole) ended() error {
 	return w.err
 }
 
-// Wrong ends the reading, and is what was wrong with the body, if that was read. That nobody wanted the rest is
-// no fault of it.
+// Wrong stops all reads and returns the error of the body, or nil. An unread rest of the body is no
+// error.
 func (w *whole) Wrong() error {
 	if w.stop != nil {
-		w.stop() // a store that answered early may still be sent what comes
+		w.stop() // a store that answered early may still read
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

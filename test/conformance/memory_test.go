@@ -26,7 +26,8 @@ spec:
     command: [sh, -c, 'for p in /proc/[0-9]*; do echo 1000 > $p/oom_score_adj; done; head -c 60000000 /dev/zero > /dev/shm/x; sleep 100']
 `
 
-// TestPipelineMemory: a run says what the kernel ended for want of memory, with the limit.
+// TestPipelineMemory checks that a run reports a worker that the kernel killed for lack of memory,
+// with the limit.
 func TestPipelineMemory(t *testing.T) {
 	if platformName() != "agent" {
 		t.Fatal("no kubelet bounds the memory of workers: leave this test out here, by name, as the Makefile does")

@@ -259,11 +259,10 @@ func (p *platform) standing(t testing.TB, n int) (pods []corev1.Pod) {
 	return pods
 }
 
-// TestANodeThatVanishes pulls the plug of a node under a gang, after another node did not
-// answer for a while. What the gang has
-// stays held while nobody knows whether its members there still run; once the
-// node is gone for good the whole gang ends, and what it had is free only when no
-// pod of its is left.
+// TestANodeThatVanishes cuts the power of a gang's node, after another node did not answer
+// for a while. The gang keeps its GPUs while its members on the node may still run. Once
+// the node is gone for good, the whole gang ends. Muster frees its GPUs only after its
+// last pod is gone.
 func TestANodeThatVanishes(t *testing.T) {
 	if the.another == nil {
 		t.Fatal("there is one machine, whose node takes Muster along: leave this test out here, by name, as the Makefile does")

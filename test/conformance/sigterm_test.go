@@ -42,7 +42,7 @@ func TestSIGTERMReachesTheTrainer(t *testing.T) {
 	notes := func(lines int) {
 		t.Helper()
 		want := strings.Repeat("started\nsaved\n", lines/2) + strings.Repeat("started\n", lines%2)
-		harness.Eventually(t, within, "waiting for what the trainers note", func() error {
+		harness.Eventually(t, within, "waiting for the trainers' lines", func() error {
 			for _, index := range []string{"0", "1"} {
 				got, err := os.ReadFile(filepath.Join(folder, index))
 				if err != nil {

@@ -39,7 +39,8 @@ func (p *platform) silence(t testing.TB, ns string) {
 	p.blames(t, ns, "moves", "it waits for node "+node+", which has not answered since ")
 	p.holding(t, ns, "large", 4, 1, "")
 	p.says(t, ns, "large", "needs 4 GPUs at once", "of node "+node+", which is not ready")
-	// 3. What it runs stays there, what it has not taken starts elsewhere, and counts no failure.
+	// 3. Its running members stay there. Members that it has not accepted start elsewhere, without
+	// a counted failure.
 	p.placedOn(t, ns, "moves", func(at string) bool { return at != node })
 	if job := p.until(t, ns, "moves", v1alpha1.JobRunning); job.Status.Restarts != 0 {
 		t.Errorf("a node that does not answer counts as %d restarts", job.Status.Restarts)

@@ -57,7 +57,7 @@ func (f *Factory) Explain(err error) error {
 // lacking matches the API server's message about a missing right.
 var lacking = regexp.MustCompile(`User "([^"]*)" cannot (\w+) resource "([^"]*)" in API group "[^"]*"(?: in the namespace "([^"]*)"| at the cluster scope)?`)
 
-// denied is the error of a missing right. Its message names the users who have the right.
+// denied is the error of a missing right. Its message names the users with the right.
 type denied struct {
 	words string
 	err   error

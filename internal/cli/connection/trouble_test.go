@@ -137,7 +137,7 @@ current-context: m
 	return home
 }
 
-// The error of a missing right names the users who have it; other errors keep their text.
+// The error of a missing right names the users with the right; other errors keep their text.
 func TestWithoutARight(t *testing.T) {
 	f := New(terminal.Streams{}, "test")
 	f.config = &rest.Config{Host: "https://cluster.example.com"}

@@ -80,7 +80,7 @@ func (o *options) attend(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// unfinished names what is left of the first object that is not gone, and what to do.
+// unfinished describes the remains of the first object that still exists, and the next step.
 func (o *options) unfinished(ctx context.Context, server client.Client, after time.Duration, jobs []*v1alpha1.TrainingJob, others []other) error {
 	idle := len(jobs) > 0 && presence.Look(ctx, o.factory).Idle
 	for _, job := range jobs {

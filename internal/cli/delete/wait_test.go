@@ -46,7 +46,7 @@ func TestDeleteEnds(t *testing.T) {
 		says  []string
 	}{
 		{"no manager", []string{"mnist"}, time.Hour, []string{
-			"mnist is not gone after ", "no manager of Muster runs that could end worker-0, with 2 GPUs", "kubectl -n team delete pods -l muster.dev/job=mnist"}},
+			"mnist is not gone after ", "no manager of Muster runs, so worker-0 (2 GPUs) cannot end", "kubectl -n team delete pods -l muster.dev/job=mnist"}},
 		{"no manager, with a bound", []string{"mnist", "--timeout", "30ms"}, time.Hour, []string{"no manager of Muster runs"}},
 		{"a manager", []string{"mnist", "--timeout", "30ms"}, 0, []string{"the manager has not yet told worker-0 to end"}},
 		{"a finalizer", []string{"cm/settings", "--timeout", "30ms"}, 0, []string{"configmap/settings is not gone after", "finalizers example.com/a, example.com/b"}},

@@ -133,8 +133,8 @@ func describe(ctx context.Context, f *connection.Factory, one kind.Wanted, names
 	return err
 }
 
-// describeUnmade describes the TFJob or PyTorchJob that there is in place of a training
-// job; missing is the error where there is none.
+// describeUnmade describes a TFJob or PyTorchJob that has no training job. It returns
+// missing if no such job exists.
 func describeUnmade(ctx context.Context, f *connection.Factory, reader client.Reader, namespace, name string, missing error) error {
 	foreign := member.Foreign(ctx, reader, namespace, name)
 	if foreign == nil {

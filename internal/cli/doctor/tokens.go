@@ -21,8 +21,8 @@ type token struct {
 }
 
 // tokens returns the namespaces of users, and the token Secrets in them. It reads the
-// metadata of Secrets only. A policy refuses new token Secrets there, so these are from
-// before the policy, or of somebody who may impersonate the account.
+// metadata of Secrets only. A policy refuses new token Secrets there, so the found ones are
+// older than the policy, or a user with the right to impersonate the account made them.
 func tokens(ctx context.Context, server client.Client) (users []string, found []token, err error) {
 	var namespaces metav1.PartialObjectMetadataList
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -58,7 +58,7 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestGetRefused: a TFJob of which no training job was made is not silent.
+// TestGetRefused checks that get reports a TFJob without a training job.
 func TestGetRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(refusing))
 	defer server.Close()

@@ -33,7 +33,7 @@ func standing(job *unstructured.Unstructured) string {
 	if u, ours := UnmadeOf(job); ours {
 		return u.Phase + ": " + u.Sentence()
 	}
-	return "nobody has looked at it yet, or it is not Muster's to run"
+	return "no controller has seen it yet, or Muster does not run it"
 }
 
 // Unmade is a TFJob or PyTorchJob that is Muster's to run and has no TrainingJob.
@@ -41,13 +41,14 @@ type Unmade struct {
 	Kind, Namespace, Name string
 	Labels                map[string]string
 	Created               time.Time
-	// Phase is the name of its newest condition for one that has failed, else Waiting.
+	// Phase is the newest condition's type if the job has failed, else Waiting.
 	Phase string
 	// Code is the reason of that condition.
 	Code string
-	// Reason is the message of that condition, without what is the same for all jobs.
+	// Reason is the message of that condition, without the part that is the same for all
+	// jobs.
 	Reason string
-	// Refused reports that it cannot be run as it is written.
+	// Refused reports whether Muster refuses the job as written.
 	Refused bool
 }
 

@@ -37,8 +37,8 @@ type work struct {
 // podPrefix begins a pod's name in an [Answer].
 const podPrefix = "pod/"
 
-// check has the server fill in what is left open, and say what it would refuse. Work of that name
-// may exist: the plan is then for the changed work.
+// check makes a dry run, in which the server sets defaults and returns its refusals. Work of that
+// name may exist: the plan is then for the changed work.
 func (w *work) check(ctx context.Context, server client.Client, namespace string) error {
 	if w.pod != nil {
 		return w.checkPod(ctx, server, namespace)

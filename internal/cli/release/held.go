@@ -32,11 +32,11 @@ type held struct {
 	members []corev1.Pod
 	// nodes are those that they are on, by name; one that is gone is missing.
 	nodes map[string]*corev1.Node
-	// blind is true for a user who may not see nodes.
+	// blind is true for a user without the right to read nodes.
 	blind bool
 }
 
-// look reads what a gang holds.
+// look reads the members of a gang and their nodes.
 func look(ctx context.Context, reader client.Reader, namespace, name string) (*held, error) {
 	h := &held{gang: &v1alpha1.Gang{}, nodes: map[string]*corev1.Node{}}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, h.gang)

@@ -92,7 +92,7 @@ warning: worker-1 may still run on gpu2, on GPU b (node is gone): make sure that
 	}
 }
 
-// A user who may not see nodes is told so, and releases jobs of their own.
+// A user without the right to read nodes gets a message about it, and can release their own jobs.
 func TestReleaseOfATenant(t *testing.T) {
 	server := interceptor.NewClient(hung(t), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {

@@ -55,9 +55,9 @@ func Held(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob, idle 
 func (l Left) withoutManager(job *v1alpha1.TrainingJob) string {
 	gpus := ""
 	if l.GPUs > 0 {
-		gpus = ", with " + terminal.Count(int64(l.GPUs), "GPU")
+		gpus = " (" + terminal.Count(int64(l.GPUs), "GPU") + ")"
 	}
-	return fmt.Sprintf("no manager of Muster runs that could end %s%s. They end once one runs; `muster doctor` finds out why none does. To free what they hold before that: kubectl -n %s delete pods -l %s=%s",
+	return fmt.Sprintf("no manager of Muster runs, so %s%s cannot end. They end once a manager runs; `muster doctor` finds the cause. To free their GPUs and ports before that: kubectl -n %s delete pods -l %s=%s",
 		named(l.Members), gpus, job.Namespace, v1alpha1.LabelJob, job.Name)
 }
 
@@ -74,13 +74,13 @@ func heldObject(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob,
 	case len(now.Finalizers) > 0:
 		return fmt.Sprintf("no member is left, but the object has the finalizers %s, and goes once the controllers that set them have removed them", strings.Join(now.Finalizers, ", ")), nil
 	case idle:
-		return "no member is left, but no manager of Muster runs that could remove the object; it goes once one runs, and `muster doctor` finds out why none does", nil
+		return "no member is left, but no manager of Muster runs that could remove the object; it goes once a manager runs, and `muster doctor` finds the cause", nil
 	}
 	return "no member is left; the object goes without this command", nil
 }
 
-// silent names the nodes that are not ready. Whoever may not read nodes is told how to
-// find out.
+// silent names the nodes that are not ready. Without the right to read nodes it names the
+// command that shows them.
 func silent(ctx context.Context, c client.Client, names []string) string {
 	var out []string
 	for _, name := range names {

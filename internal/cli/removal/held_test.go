@@ -33,13 +33,13 @@ func TestHeld(t *testing.T) {
 		want  string
 	}{
 		"nothing left":    {nil, true, ""},
-		"no manager":      {[]client.Object{memberPod("0", "GPU-a", corev1.PodRunning)}, true, "no manager of Muster runs that could end worker-0, with 1 GPU."},
+		"no manager":      {[]client.Object{memberPod("0", "GPU-a", corev1.PodRunning)}, true, "no manager of Muster runs, so worker-0 (1 GPU) cannot end."},
 		"a slow manager":  {[]client.Object{memberPod("0", "GPU-a", corev1.PodRunning)}, false, "the manager has not yet told worker-0 to end"},
 		"a silent node":   {[]client.Object{ending("0", "one"), ending("1", "two"), node("one", corev1.ConditionTrue), node("two", corev1.ConditionUnknown)}, false, "worker-0, worker-1 on one, two have not ended: node two does not answer"},
 		"a node works":    {[]client.Object{ending("0", "one"), node("one", corev1.ConditionTrue)}, false, "worker-0 on one has not ended: the node waits for their processes"},
 		"a node is gone":  {[]client.Object{ending("0", "one")}, false, "node one does not answer"},
 		"object":          {[]client.Object{job("example.com/x")}, false, "finalizers example.com/x"},
-		"object, idle":    {[]client.Object{job()}, true, "it goes once one runs"},
+		"object, idle":    {[]client.Object{job()}, true, "it goes once a manager runs"},
 		"object, manager": {[]client.Object{job()}, false, "goes without this command"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -230,7 +230,7 @@ func environmentFolder(path string) (string, error) {
 	return absolute, nil
 }
 
-// snapshot stores the code of a job and returns its digest; "" where there is none.
+// snapshot stores the code of a job and returns its digest; "" for a job without code.
 func (o *options) snapshot(ctx context.Context, job *v1alpha1.TrainingJob) (string, error) {
 	folder, _, err := o.locate()
 	if err != nil || folder == "" {

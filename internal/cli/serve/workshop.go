@@ -36,7 +36,7 @@ func (b *builds) check(stores bool) error {
 	case err != nil || b.index != "" && (address.Host == "" || address.Scheme != "https" && address.Scheme != "http"):
 		return exit.Usage("--build-index: give an address such as https://packages.example.com/simple")
 	case b.index != "" && address.User != nil:
-		return exit.Usage("--build-index %s: it has a user or password in it, and everybody who may read the pods of builds could read it: leave that out; users name a Secret with it in environment.indexSecret", address.Redacted())
+		return exit.Usage("--build-index %s: it has a user or password in it, which every reader of the pods of builds could see: leave it out; users name a Secret with it in environment.indexSecret", address.Redacted())
 	case b.on && b.limit < time.Minute:
 		return exit.Usage("--build-limit %s: give a minute or more", b.limit)
 	}

@@ -76,7 +76,7 @@ func askMember(ctx context.Context, reader client.Reader, explain explain, p *co
 	return askGang(ctx, reader, explain, p.Namespace, of)
 }
 
-// started adds what the node of a pod says of it.
+// started adds the state that the pod's node reports.
 func (a *Answer) started(ctx context.Context, reader client.Reader, p *corev1.Pod) {
 	events := eventsOf(ctx, reader, p)
 	if p.Status.Phase != corev1.PodRunning {

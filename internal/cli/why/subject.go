@@ -92,8 +92,8 @@ func named(kind, name, word string) (subject, error) {
 	return subject{kind, name}, nil
 }
 
-// resolved is what a word stands for: the objects that wait or run, and a sentence that
-// leads to them.
+// resolved has the waiting or running objects that an argument names, and a sentence that
+// introduces them.
 type resolved struct {
 	words    string
 	subjects []subject
@@ -208,7 +208,7 @@ func stages(ctx context.Context, reader client.Reader, namespace string, one sub
 		if one.kind == kindRun {
 			of = "PIPELINE"
 		}
-		return resolved{}, exit.NotFound("%s has no stage that waits for GPUs or runs: `muster pipeline runs %s` shows how its runs stand, and `muster pipeline explain %[2]s` what a run would compute and why", one, of)
+		return resolved{}, exit.NotFound("%s has no stage that waits for GPUs or runs: `muster pipeline runs %s` shows the state of its runs, and `muster pipeline explain %[2]s` the datums that a run would compute, with reasons", one, of)
 	}
 	slices.SortFunc(out.subjects, func(a, b subject) int { return strings.Compare(a.name, b.name) })
 	sorted := make([]string, 0, len(names))

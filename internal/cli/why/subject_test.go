@@ -124,7 +124,7 @@ func TestWhyOfPods(t *testing.T) {
 	}
 }
 
-// told is what the command writes about a word, or its error.
+// told returns the command's output for an argument, or its error.
 func told(t *testing.T, server client.Client, account explain, word string) string {
 	t.Helper()
 	one, err := parse(word)

@@ -149,8 +149,8 @@ func atDoor(ctx context.Context, f *connection.Factory, namespace string, one su
 	return answer, err
 }
 
-// Seen answers for a job, pod/NAME or gang/NAME as somebody may see it who may see its
-// namespace alone.
+// Seen answers for a job, pod/NAME or gang/NAME with the facts that a user of its
+// namespace alone may read.
 func Seen(ctx context.Context, reader client.Reader, namespace, word string) (Answer, error) {
 	one, err := parse(word)
 	if err != nil {
@@ -222,7 +222,7 @@ func askJob(ctx context.Context, reader client.Reader, explain explain, namespac
 	return answer, nil
 }
 
-// account adds what the scheduler knows of a gang. says reports that the status has a
+// account adds the scheduler's explanation of a gang. says reports whether the status has a
 // reason.
 func (a *Answer) account(ctx context.Context, reader client.Reader, explain explain, key scheduling.Key, says bool) error {
 	x, err := explain(ctx, reader, key, false)
@@ -271,7 +271,7 @@ func fallback(job *v1alpha1.TrainingJob) string {
 		}
 	}
 	if job.Status.Phase == "" {
-		return "nobody has looked at it yet; is Muster's controller running? See `muster status`"
+		return "no controller has seen it yet; is Muster's controller running? See `muster status`"
 	}
 	return "nothing holds it up"
 }

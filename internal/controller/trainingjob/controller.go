@@ -303,7 +303,7 @@ func (c *Controller) observe(ctx context.Context, job *v1alpha1.TrainingJob) (ob
 	return seen, nil
 }
 
-// apply carries out what was decided. It creates the objects that members need together, and the
+// apply carries out a decision. It creates the objects that members need together, and the
 // gang after them: a gang without its claim or its Service, which a quota may refuse, would hold
 // GPUs with members that cannot start.
 func (c *Controller) apply(ctx context.Context, job *v1alpha1.TrainingJob, d decision) error {

@@ -49,8 +49,8 @@ func (c *Controller) packagesOf(job *v1alpha1.TrainingJob, code string) (map[str
 	return out, nil
 }
 
-// passwordIn is what is wrong with a variable of a job that has a password of an index in
-// it; empty: nothing.
+// passwordIn returns a message for the first variable of a job with an index's user or
+// password in it; empty if no variable has one.
 func passwordIn(job *v1alpha1.TrainingJob) string {
 	lists := map[string][]corev1.EnvVar{"env": job.Spec.Env}
 	for i := range job.Spec.Roles {

@@ -48,7 +48,8 @@ func (p *Partial) WriteAt(piece []byte, offset int64) (int, error) {
 	return p.file.WriteAt(piece, offset)
 }
 
-// Commit gives the file its name, in place of what has it. Where that fails, the file is removed.
+// Commit renames the file to its final name, and replaces an existing file. It removes the file if
+// the rename fails.
 func (p *Partial) Commit() (replaced bool, err error) {
 	if err := p.file.Close(); err != nil {
 		return false, err

@@ -76,7 +76,7 @@ func TestLinksToAbsolutePathsThatAreRefused(t *testing.T) {
 		seen  func(link, target string) error
 		says  string
 	}{
-		"nobody sees it":            {map[string]string{"a": "/mnt/x"}, nil, "leads out of the folder, to /mnt/x"},
+		"not visible to members":    {map[string]string{"a": "/mnt/x"}, nil, "leads out of the folder, to /mnt/x"},
 		"this one is not mounted":   {map[string]string{"a": "/data/x"}, seen, "leads out of the folder, to /data/x: mount /data/x"},
 		"mounted":                   {map[string]string{"a": "/mnt/x", "b": "a", "c": "b/y"}, seen, ""},
 		"over one that is not seen": {map[string]string{"b": "a/y", "a": "/data/x"}, seen, "mount /data/x"},

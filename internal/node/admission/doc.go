@@ -7,8 +7,9 @@
 // this package does not know, because they were added to the API later, are
 // refused as well, as long as they are set.
 //
-// A refusal is passing if it is for what is in use or out of order now: a port, a GPU. All others
-// hold until the pod or the node's configuration is changed. The node decides about a refused pod.
+// A refusal is passing if its cause is a port or GPU that is in use or unhealthy now. Other
+// refusals last until a change of the pod or of the node's configuration. The node decides about a
+// refused pod.
 //
 // It is pure: a pod and facts about the node in, a [Refusal] or nothing out.
 // It reads no file, asks no API and knows no clock.

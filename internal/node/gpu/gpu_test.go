@@ -126,8 +126,8 @@ func TestEnviron(t *testing.T) {
 }
 
 // TestNumbersNameNoOther numbers devices as CUDA does, for each set of devices that a
-// container holds, each set of them that is lost meanwhile, and each order: what a
-// container may use is always its own. UUIDs are safe also if it can open all devices.
+// container holds, each set of them that is lost meanwhile, and each order: a container
+// never uses another's device. UUIDs are safe also if it can open all devices.
 func TestNumbersNameNoOther(t *testing.T) {
 	const machine = 4
 	all := make([]Device, machine)

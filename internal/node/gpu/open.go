@@ -116,7 +116,7 @@ func (o Options) makeFiles(ctx context.Context, devices []Device) {
 	}
 }
 
-// makeMemoryFiles makes the device files for memory where there is no nvidia-modprobe.
+// makeMemoryFiles makes the device files for memory on a machine without nvidia-modprobe.
 // The kernel lists the driver's number in the file devices.
 func makeMemoryFiles(devices, dev string) error {
 	list, err := os.ReadFile(devices)

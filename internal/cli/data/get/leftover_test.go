@@ -46,7 +46,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 		"a renamed link, refused":       {hostile.ID.String(), "digits:/l", "new", true, "out of the tree"},
 		"a folder, into an empty one":   {hostile.ID.String(), "digits", "empty", false, "out of the tree"},
 		"a pattern, into an empty one":  {"main", "digits:/*.jpg", "empty", false, "nothing matches"},
-		"a pattern, into what is there": {"main", "digits:/*.jpg", "there", false, "nothing matches"},
+		"a pattern, existing folder":    {"main", "digits:/*.jpg", "there", false, "nothing matches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -14,7 +14,7 @@ import (
 )
 
 // onCluster ends a message about removed data of a cluster, where users cannot collect.
-const onCluster = "the cluster's manager frees what it took: once a day it collects data older than a day"
+const onCluster = "the cluster's manager frees its space: once a day it collects data older than a day"
 
 // freed returns the end of a message about removed data: how its space becomes free, and until when
 // leases keep it. On a cluster the manager has the leases.
@@ -38,7 +38,7 @@ func freed(ctx context.Context, factory *connection.Factory) (string, error) {
 	if err = errors.Join(err, store.Close()); err != nil {
 		return "", err
 	}
-	return "`muster data gc` frees what it took" + until(held, holder.Of(state.PID)), nil
+	return "`muster data gc` frees its space" + until(held, holder.Of(state.PID)), nil
 }
 
 // until names the process that may use the removed data longest. Processes that people

@@ -30,7 +30,7 @@ func New(f *connection.Factory) *cobra.Command {
 		Long: `Removes files, folders or what matches from a branch, as one commit (or in its
 open commit, see muster data open): older versions keep them. Without a path, removes the whole dataset with all of its
 versions, after a question; muster data gc, or the manager of a cluster, then
-frees what it took.`,
+frees its space.`,
 		Example: `  muster data rm digits:/train/blurred
   muster data rm 'digits@next:/train/*.tmp' -m "no leftovers"
   muster data rm digits`,

@@ -104,7 +104,7 @@ func TestNamesThatAreNot(t *testing.T) {
 	}
 }
 
-// Users who may not see nodes see a queue as its status tells of it.
+// Users without the right to list nodes get a queue's status.
 func TestDescribeOfATenant(t *testing.T) {
 	vision := sample.Queue("vision", "", "4", nil)
 	vision.Status = v1alpha1.QueueStatus{Used: v1alpha1.ResourceAmounts{"gpu": resource.MustParse("3")}, Waiting: 2, Running: 1}

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
-// told describes queues by what the scheduler wrote into their status last: for a user who may
-// not see nodes and the work of others.
+// told describes queues by the status that the scheduler wrote last. It is for users without the
+// right to list nodes and the work of others.
 func told(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format, names []string) error {
 	var list v1alpha1.QueueList
 	if err := reader.List(ctx, &list); err != nil {
@@ -47,7 +47,7 @@ func told(ctx context.Context, reader client.Reader, streams terminal.Streams, f
 	return nil
 }
 
-// toldOf is what the objects say of a queue. The default queue need not have one.
+// toldOf describes a queue by the Queue objects. The default queue may have no object.
 func toldOf(name string, objects []v1alpha1.Queue) Document {
 	d := Document{Name: name, State: "unknown"}
 	for i := range objects {
@@ -64,7 +64,7 @@ func toldOf(name string, objects []v1alpha1.Queue) Document {
 	return d
 }
 
-// write writes what is known without seeing nodes and the work of others.
+// write writes the queue's spec and status.
 func (d Document) write(streams terminal.Streams) error {
 	text := d.Name + "\n\n"
 	if d.Parent != "" {

@@ -76,7 +76,7 @@ func TestWideAndInvalid(t *testing.T) {
 	}
 }
 
-// A user who may not see nodes gets the queues from their status.
+// A user without the right to list nodes gets the status of the queues.
 func TestListOfATenant(t *testing.T) {
 	vision := sample.Queue("vision", "", "4", nil)
 	vision.Status = v1alpha1.QueueStatus{Used: v1alpha1.ResourceAmounts{"gpu": resource.MustParse("3")}, Waiting: 2, Running: 1}

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
-// told lists the queues from their status, for a user who may not see nodes and the work of others.
+// told lists the status of the queues. It is for users without the right to list nodes and the work
+// of others.
 func told(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format) error {
 	list := &v1alpha1.QueueList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "QueueList"}}
 	if err := reader.List(ctx, list); err != nil {

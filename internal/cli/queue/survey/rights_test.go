@@ -15,7 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/queue/survey"
 )
 
-// The right that is named is the one that the user lacks for what was asked.
+// The error names the right that the user lacks for the command.
 func TestForChange(t *testing.T) {
 	for name, tt := range map[string]struct {
 		changes bool

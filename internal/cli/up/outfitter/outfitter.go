@@ -63,8 +63,8 @@ var names = []string{
 	"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }
 
-// variables are those of them that are set, without users and passwords: everybody who may
-// read the pod of a build would read these. Builds get them by environment.indexSecret.
+// variables returns those of names that are set, without users and passwords: every reader of
+// a build's pod could see them. Builds get passwords from environment.indexSecret.
 func variables(get func(string) string) (out []corev1.EnvVar) {
 	for _, name := range names {
 		if value := get(name); value != "" {
