@@ -93,7 +93,7 @@ func StartTime(p *corev1.Pod) *metav1.Time {
 	return first
 }
 
-// FailureText describes how a pod failed. Who is the subject of the sentence.
+// FailureText describes the failure of a pod, in a sentence with who as its subject.
 func FailureText(who string, p *corev1.Pod) string {
 	text := who + " failed"
 	statuses := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)

@@ -22,7 +22,7 @@ type outside struct {
 // check returns an error for a link to a path that members do not see.
 func (l *outside) check(link, target string) error {
 	if !l.everything && !slices.ContainsFunc(l.mounts(), func(at string) bool { return below(target, at) }) {
-		return fmt.Errorf("members see only the files of their image and of the job's mounts; mount it (--volume CLAIM:%s, or --data DATASET=%[1]s), copy what it points to, or name the link in .musterignore", path.Clean(target))
+		return fmt.Errorf("members see only the files of their image and of the job's mounts; mount it (--volume CLAIM:%s, or --data DATASET=%[1]s), copy its target, or name the link in .musterignore", path.Clean(target))
 	}
 	l.kept = append(l.kept, link+" -> "+target)
 	return nil

@@ -181,7 +181,7 @@ func (w *walk) link(abs, rel string) error {
 		outside = err != nil || !inside(filepath.ToSlash(from))
 	}
 	if outside {
-		return fmt.Errorf("the symbolic link %s leads out of the folder, to %s; copy what it points to, make it a relative link inside the folder, name it in .musterignore, or mount the data as a volume", rel, target)
+		return fmt.Errorf("the symbolic link %s leads out of the folder, to %s; copy its target, make it a relative link inside the folder, name it in .musterignore, or mount the data as a volume", rel, target)
 	}
 	w.add(entry{Path: rel, Type: typeLink, Target: target})
 	return nil
@@ -199,7 +199,7 @@ func (w *walk) linkOutside(rel, target string) error {
 		}
 	}
 	if w.limits.Outside == nil {
-		return fmt.Errorf("the symbolic link %s leads out of the folder, to %s; copy what it points to, make it a relative link inside the folder, name it in .musterignore, or mount the data as a volume", rel, target)
+		return fmt.Errorf("the symbolic link %s leads out of the folder, to %s; copy its target, make it a relative link inside the folder, name it in .musterignore, or mount the data as a volume", rel, target)
 	}
 	if err := w.limits.Outside(rel, target); err != nil {
 		return fmt.Errorf("the symbolic link %s leads out of the folder, to %s: %w", rel, target, err)
