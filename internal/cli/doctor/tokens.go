@@ -42,7 +42,7 @@ func tokens(ctx context.Context, server client.Client) (users []string, found []
 	}
 	for i := range secrets.Items {
 		s := &secrets.Items[i]
-		// Whoever made the Secret wrote the annotation, and the advice has the name in a command. Kubernetes
+		// The maker of the Secret wrote the annotation, and the advice has the name in a command. Kubernetes
 		// makes no token for a name that no account can have.
 		account := s.Annotations[corev1.ServiceAccountNameKey]
 		if slices.Contains(users, s.Namespace) && len(validation.IsDNS1123Subdomain(account)) == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/door"
 )
 
-// TestWhyAtTheDoor: whoever may see one namespace is told why a pod of it does not start, also if
+// TestWhyAtTheDoor: a user of one namespace is told why a pod there does not start, also if
 // only an event has the reason. No words of theirs are an error of the manager, which commands
 // would ask again.
 func TestWhyAtTheDoor(t *testing.T) {

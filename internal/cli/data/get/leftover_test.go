@@ -37,16 +37,16 @@ func TestRefusedLeavesNothing(t *testing.T) {
 		file                 bool
 		want                 string
 	}{
-		"a file over a folder":          {"main", "digits:/a.png", "there", true, "a folder with something in it"},
-		"a folder over a folder":        {"main", "digits", "there", false, "a folder with something in it"},
-		"a pattern without a match":     {"main", "digits:/*.jpg", "new", false, "nothing matches"},
-		"a folder that is refused":      {hostile.ID.String(), "digits", "new/deep", false, "out of the tree"},
-		"a link, into a new folder":     {hostile.ID.String(), "digits:/l", "new/", true, "out of the tree"},
-		"a renamed link, in a new one":  {hostile.ID.String(), "digits:/l", "new/x", true, "out of the tree"},
-		"a renamed link, refused":       {hostile.ID.String(), "digits:/l", "new", true, "out of the tree"},
-		"a folder, into an empty one":   {hostile.ID.String(), "digits", "empty", false, "out of the tree"},
-		"a pattern, into an empty one":  {"main", "digits:/*.jpg", "empty", false, "nothing matches"},
-		"a pattern, existing folder":    {"main", "digits:/*.jpg", "there", false, "nothing matches"},
+		"a file over a folder":         {"main", "digits:/a.png", "there", true, "a folder with something in it"},
+		"a folder over a folder":       {"main", "digits", "there", false, "a folder with something in it"},
+		"a pattern without a match":    {"main", "digits:/*.jpg", "new", false, "nothing matches"},
+		"a folder that is refused":     {hostile.ID.String(), "digits", "new/deep", false, "out of the tree"},
+		"a link, into a new folder":    {hostile.ID.String(), "digits:/l", "new/", true, "out of the tree"},
+		"a renamed link, in a new one": {hostile.ID.String(), "digits:/l", "new/x", true, "out of the tree"},
+		"a renamed link, refused":      {hostile.ID.String(), "digits:/l", "new", true, "out of the tree"},
+		"a folder, into an empty one":  {hostile.ID.String(), "digits", "empty", false, "out of the tree"},
+		"a pattern, into an empty one": {"main", "digits:/*.jpg", "empty", false, "nothing matches"},
+		"a pattern, existing folder":   {"main", "digits:/*.jpg", "there", false, "nothing matches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
