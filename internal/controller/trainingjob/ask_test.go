@@ -80,7 +80,9 @@ print("saved after", asked, flush=True)
 			first := filepath.Join(dir, "first.sh")
 			write(t, filepath.Join(dir, "hook.sh"), hook)
 			write(t, first, fmt.Sprintf("%s &\nwhile ! [ -e %s.up ]; do sleep 0.02; done\nsh %s/hook.sh\necho hooked\n", c.first, trainer, dir))
-			command := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", first)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, "unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", first)
 			command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			out, err := command.CombinedOutput()
 			if err != nil {
@@ -118,7 +120,12 @@ func TestHookAmongOthers(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	write(t, file("hook.sh"), hook)
-	write(t, file("pause.py"), "import signal, time\nsignal.signal(signal.SIGTERM, lambda number, frame: None)\ntime.sleep(1000)\n")
+	write(t, file("pause.py"), fmt.Sprintf(`
+import signal, time
+signal.signal(signal.SIGTERM, lambda number, frame: None)
+open(%q, "w").close()
+time.sleep(1000)
+`, file("pause.up")))
 	write(t, file("train.py"), fmt.Sprintf(`
 import os, signal, time
 def stop(number, frame):
@@ -131,6 +138,7 @@ open(%[1]q + "/up", "w").close()
 time.sleep(1000)
 `, dir))
 	pause := begin(t, file("pause.log"), "unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child", "python3", file("pause.py"))
+	appears(t, file("pause.up")) // before its handler is there, the hook takes it for the first process of the container
 	inside := func(words ...string) []string {
 		return append([]string{"nsenter", "--target", strconv.Itoa(child(t, pause)), "--user", "--preserve-credentials", "--pid", "--mount"}, words...)
 	}
@@ -140,7 +148,9 @@ time.sleep(1000)
 	root := child(t, first)
 	// 1. The kubelet runs the hook, and then sends SIGTERM to the first process.
 	words := inside("sh", file("hook.sh"))
-	if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("the hook: %v\n%s", err, out)
 	}
 	if err := syscall.Kill(root, syscall.SIGTERM); err != nil {
