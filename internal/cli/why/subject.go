@@ -65,6 +65,9 @@ func (s subject) String() string {
 	return s.kind + "/" + s.name
 }
 
+// longestShort is the length of the longest word for which no other word is proposed.
+const longestShort = 4
+
 // parse reads the words of a command line: mnist, tfjob/mnist, pod/debug.
 func parse(word string) (subject, error) {
 	name := kind.Job(word)
@@ -73,11 +76,18 @@ func parse(word string) (subject, error) {
 		return named(kindJob, name, word)
 	}
 	bare, _, _ := strings.Cut(strings.ToLower(prefix), ".")
-	if of := kinds[bare]; of != "" && rest != "" && !strings.Contains(rest, "/") {
+	if rest == "" {
+		return subject{}, exit.Usage("%s: the name after the / is missing: give it, as in muster why pod/NAME; `muster get` lists training jobs, and `muster get pods` pods", word)
+	}
+	if of := kinds[bare]; of != "" && !strings.Contains(rest, "/") {
 		return named(of, rest, word)
 	}
+	near := ""
+	if len(bare) > longestShort && kinds[bare] == "" { // of short words many are near
+		near = suggestion.Phrase(bare, []string{kindPod, kindGang, kindPipeline, kindRun, kindDeployment, kindStatefulSet, kindReplicaSet})
+	}
 	return subject{}, exit.Usage("%s: this is no object that waits for GPUs: give a training job's name, pod/NAME, gang/NAME, deployment/NAME, statefulset/NAME, replicaset/NAME, job/NAME, pipeline/NAME or pipelinerun/NAME%s; `muster describe %s` shows an object of any kind and its events",
-		word, suggestion.Phrase(bare, []string{kindPod, kindGang, kindPipeline, kindRun, kindDeployment, kindStatefulSet, kindReplicaSet}), word)
+		word, near, word)
 }
 
 // named is the object of a kind and name, unless no object can have the name.
@@ -183,6 +193,23 @@ func selectorOf(object *unstructured.Unstructured) (client.ListOption, error) {
 	return client.MatchingLabelsSelector{Selector: selector}, nil
 }
 
+// exists returns an error if there is no such pipeline, or no such run.
+func exists(ctx context.Context, reader client.Reader, namespace string, one subject) error {
+	var object client.Object = &v1alpha1.Pipeline{}
+	noun, list := "pipeline", "`muster pipeline list` lists them"
+	if one.kind == kindRun {
+		object, noun, list = &v1alpha1.PipelineRun{}, "run of a pipeline", "`muster pipeline runs PIPELINE` lists those of a pipeline"
+	}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: one.name}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return exit.NotFound("there is no %s %s in namespace %s; %s", noun, one.name, namespace, list)
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", one, err)
+	}
+	return nil
+}
+
 // stages finds the training jobs that compute stages of a pipeline, or of one run.
 func stages(ctx context.Context, reader client.Reader, namespace string, one subject) (resolved, error) {
 	label := v1alpha1.LabelPipeline
@@ -204,6 +231,9 @@ func stages(ctx context.Context, reader client.Reader, namespace string, one sub
 		names[j.Labels[v1alpha1.LabelStage]] = true
 	}
 	if len(out.subjects) == 0 {
+		if err := exists(ctx, reader, namespace, one); err != nil {
+			return resolved{}, err
+		}
 		of := one.name
 		if one.kind == kindRun {
 			of = "PIPELINE"

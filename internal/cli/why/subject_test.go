@@ -29,10 +29,19 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", word, got, err, want)
 		}
 	}
-	for _, word := range []string{"service/web", "pod/", "pod/a/b", "mnist/worker-0", "", "..", "pod/..", "pod/.", "gang/a%2fb", "a%"} {
+	for _, word := range []string{"service/web", "node/a", "pod/a/b", "mnist/worker-0", "", "..", "pod/..", "pod/.", "gang/a%2fb", "a%"} {
 		_, err := parse(word)
 		if code, _ := exit.Of(err); code != exit.Misuse || !strings.Contains(err.Error(), "give a training job's name, pod/NAME") {
 			t.Errorf("%s: %v", word, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "did you mean") {
+			t.Errorf("%s is near to nothing: %v", word, err)
+		}
+	}
+	for word, says := range map[string]string{"pod/": "the name after the / is missing", "deploy/": "the name after the / is missing", "pipline/a": "did you mean pipeline?", "deploymnt/a": "did you mean deployment?"} {
+		_, err := parse(word)
+		if code, _ := exit.Of(err); code != exit.Misuse || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", word, err, says)
 		}
 	}
 }
@@ -77,6 +86,7 @@ func TestWhyOfPods(t *testing.T) {
 		&v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mnist"}, Status: v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobRunning, Message: "all members run"}},
 		&v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "digits-1-train", Labels: map[string]string{v1alpha1.LabelPipeline: "digits", v1alpha1.LabelRun: "digits-1", v1alpha1.LabelStage: "train"}},
 			Status: v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobWaiting, Message: "waiting to be scheduled"}},
+		&v1alpha1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "quiet"}},
 		&v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bare"}, Status: v1alpha1.GangStatus{Phase: v1alpha1.GangPending, Reason: "Missing", Message: "Secret x is missing"}},
 		&v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mnist-gang", OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TrainingJob", Name: "mnist", Controller: new(true)}}}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}},
@@ -109,7 +119,7 @@ func TestWhyOfPods(t *testing.T) {
 		"pipeline/digits": "pipeline/digits: these jobs compute train\ndigits-1-train Waiting: nothing new is started, because scheduling is paused", "pipelinerun/digits-1": "digits-1-train Waiting: nothing new is started, because scheduling is paused",
 		"tfjob/tf": "tfjob/tf Failed: it cannot be run as it is written: no replicas. Correct that", "tf": "`muster delete tfjob/tf`",
 		"pod/none": "there is no pod none in namespace default", "gang/none": "there is no gang none", "deployment/none": "there is no Deployment none", "deployment/empty": "deployment/empty has no pod that waits or runs: `muster describe deployment/empty`",
-		"pipeline/none": "`muster pipeline explain none`", "job/mnist": "muster why mnist",
+		"pipeline/quiet": "`muster pipeline explain quiet`", "pipeline/none": "there is no pipeline none in namespace default; `muster pipeline list`", "pipelinerun/none": "there is no run of a pipeline none", "job/mnist": "muster why mnist",
 	} {
 		t.Run(word, func(t *testing.T) {
 			got := told(t, server, account, word)
