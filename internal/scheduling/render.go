@@ -107,13 +107,25 @@ func (r TooLarge) Render(Clock) string {
 		if r.Single {
 			where = "this machine has"
 		}
-		return fmt.Sprintf(impossible+"each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
+		return fmt.Sprintf(impossible+"each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld) + r.misnamedGPU()
 	}
 	where := "the nodes have"
 	if r.Single {
 		where = "this machine has"
 	}
-	return fmt.Sprintf(impossible+"needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
+	return fmt.Sprintf(impossible+"needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld) + r.misnamedGPU()
+}
+
+// misnamedGPU is a hint for a resource that no node has and whose name looks like GPUs; "" for others.
+func (r TooLarge) misnamedGPU() string {
+	_, name, _ := strings.Cut(r.Resource, "/")
+	switch {
+	case r.Have > 0 || r.Resource == resourceGPU || !strings.Contains(strings.ToLower(name), "gpu"):
+		return ""
+	case r.Single:
+		return ". GPUs are asked for as nvidia.com/gpu, and a part of one as muster.dev/gpu-milli and muster.dev/gpu-memory: name one of these in the limits"
+	}
+	return ". Ask for GPUs by a resource that the nodes have, such as nvidia.com/gpu"
 }
 
 // Render says it in words.
