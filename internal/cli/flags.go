@@ -22,7 +22,7 @@ func flagWords(cmd *cobra.Command, err error) string {
 		}
 		return strings.TrimSpace(err.Error())
 	}
-	wanted := map[string]string{"int": "a whole number", "int64": "a whole number", "N|MIN..MAX": "a whole number, such as 8, or a range, such as 1..8", "bool": "true or false"}[value.GetFlag().Value.Type()]
+	wanted := map[string]string{"int": "a whole number", "int64": "a whole number", "N|MIN..MAX": "a whole number, such as 8, or a range, such as 1..8", "bool": "true or false", "duration": "a number with a unit, such as 30s, 5m or 1h"}[value.GetFlag().Value.Type()]
 	if wanted == "" {
 		return strings.TrimSpace(err.Error())
 	}
