@@ -3,6 +3,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/alternative"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/imagecheck"
 	"github.com/muster-dev/muster/internal/cli/manifest"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/refusal"
@@ -92,6 +94,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	machine := imagecheck.Of(o.factory)
 	var applied []any
 	for _, document := range documents {
 		after, word, err := o.apply(ctx, client, document)
@@ -101,7 +104,7 @@ func (o *options) run(ctx context.Context) error {
 		if err := o.report(after, word); err != nil {
 			return err
 		}
-		o.foresee(document)
+		o.foresee(machine, document)
 		applied = append(applied, after.Object)
 	}
 	switch {
@@ -146,15 +149,19 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d manifes
 	return after, "configured", nil
 }
 
-// foresee prints why a TFJob or PyTorchJob that the server accepts cannot run. Otherwise only the
-// job's own status has the reason, and no training job is listed for it.
-func (o *options) foresee(d manifest.Document) {
+// foresee prints why an object that the server accepts cannot run: a TFJob or PyTorchJob whose own
+// status alone would have the reason, or an image that this machine cannot run.
+func (o *options) foresee(machine *imagecheck.Machine, d manifest.Document) {
 	if manager, _, _ := unstructured.NestedString(d.Object.Object, "spec", "runPolicy", "managedBy"); manager != "" && manager != kubeflowv1.ManagedByMuster {
 		return
 	}
+	warning := machine.Refusal(imagecheck.Named(d.Object))
 	if _, _, err := kubeflow.Planned(d.Object); err != nil {
+		warning = err.Error()
+	}
+	if warning != "" {
 		streams := o.factory.Streams
-		_, _ = fmt.Fprintf(streams.Err, "%s %s: %v\n", streams.ErrStyle().Paint(terminal.Yellow, "warning:"), d.At, err)
+		_, _ = fmt.Fprintf(streams.Err, "%s %s: %s\n", streams.ErrStyle().Paint(terminal.Yellow, "warning:"), d.At, warning)
 	}
 }
 
@@ -211,13 +218,14 @@ func (o *options) unknown(d manifest.Document) error {
 	if mapper, err := o.factory.Mapper(); err == nil {
 		if mappings, err := mapper.RESTMappings(gvk.GroupKind()); err == nil {
 			for _, m := range mappings {
-				if m.GroupVersionKind.Version != gvk.Version {
-					served = append(served, m.GroupVersionKind.Version)
+				if version := m.GroupVersionKind.Version; version != gvk.Version && !slices.Contains(served, version) {
+					served = append(served, version)
 				}
 			}
 		}
 	}
-	return exit.NotFound("%s: the server knows no kind %s of %s%s", d.At, gvk.Kind, gvk.GroupVersion(), alternative.Phrase(gvk.GroupKind(), served))
+	phrase := cmp.Or(alternative.Phrase(gvk.GroupKind(), served), "; `muster kubectl api-resources` lists the kinds that it knows")
+	return exit.NotFound("%s: the server knows no kind %s of %s%s", d.At, gvk.Kind, gvk.GroupVersion(), phrase)
 }
 
 // strange is the error for a kind of another system that the server does not have, else nil.

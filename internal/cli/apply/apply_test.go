@@ -12,7 +12,10 @@ import (
 	"testing"
 
 	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/imagecheck"
+	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/manifest"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -129,6 +132,7 @@ func TestKindsOfOthers(t *testing.T) {
 		"a Volcano job":      {"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n", "the server knows no kind Job of batch.volcano.sh/v1alpha1: write it as a TrainingJob"},
 		"an Argo workflow":   {"apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\n", "knows no kind Workflow of argoproj.io/v1alpha1: write the steps as stages of a Pipeline"},
 		"another version":    {"apiVersion: muster.dev/v1\nkind: TrainingJob\nmetadata: {name: a}\n", "it has TrainingJob as muster.dev/v1alpha1; write that apiVersion"},
+		"an unknown system":  {"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}\n", "knows no kind Service of serving.knative.dev/v1; `muster kubectl api-resources` lists"},
 		"no name, and known": {"apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\nmetadata: {generateName: a-}\n", "its name is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,11 +171,35 @@ func TestForeseen(t *testing.T) {
 			documents[0].At = "a.yaml"
 			var errs bytes.Buffer
 			o := &options{factory: connection.New(terminal.Streams{Err: &errs, NoColor: true}, "test")}
-			o.foresee(documents[0])
+			o.foresee(nil, documents[0])
 			if (errs.Len() == 0) != (c.says == "") || !strings.Contains(errs.String(), c.says) {
 				t.Errorf("it says %q, want %q", &errs, c.says)
 			}
 		})
+	}
+}
+
+// TestForeseenImage: apply warns of an image that this machine cannot run.
+func TestForeseenImage(t *testing.T) {
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "kubeconfig"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := instance.Home(home).Write(instance.State{Images: "none: images can be run by root alone, and this Muster is not"}); err != nil {
+		t.Fatal(err)
+	}
+	for image, says := range map[string]string{"box:2": `warning: standard input: this machine cannot run the image "box:2": images can be run by root alone`, v1alpha1.HostImage: ""} {
+		documents, err := manifest.Read(strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: \""+image+"\"}]}\n---\n{}\n"), []string{"-"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		o := &options{factory: connection.New(terminal.Streams{Err: &errs, NoColor: true}, "test")}
+		o.factory.Getenv = func(name string) string { return map[string]string{connection.EnvHome: home}[name] }
+		o.foresee(imagecheck.Of(o.factory), documents[0])
+		if (errs.Len() == 0) != (says == "") || !strings.Contains(errs.String(), says) {
+			t.Errorf("%s: it says %q, want %q", image, &errs, says)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/explanation"
+	"github.com/muster-dev/muster/internal/cli/imagecheck"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
@@ -47,6 +48,8 @@ type Answer struct {
 	// Document is its turn, when it is expected to start, and what would start
 	// it sooner.
 	explanation.Document
+	// refused is true for work that the machine would refuse.
+	refused bool
 }
 
 // Member is where a member would go.
@@ -89,7 +92,8 @@ kept free.
 A TFJob or PyTorchJob is planned as the training job that Muster makes of it,
 and a pod, a Deployment, a StatefulSet or a Kubernetes Job by its pods, if they
 are for Muster's scheduler: on a cluster those with schedulerName: muster.
-Earlier objects of a file come first; other kinds are skipped.`,
+Earlier objects of a file come first; other kinds are skipped. On one machine
+the answer also names an image that this machine cannot run.`,
 		Example: `  muster plan -f job.yaml
   muster run --dry-run -o yaml --gpus 4 -- python train.py | muster plan -f -`,
 		Args:              cobra.NoArgs,
@@ -119,7 +123,9 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	machine := imagecheck.Of(o.factory)
 	for i := range works {
+		works[i].refused = machine.Refusal(works[i].images)
 		for _, note := range works[i].notes {
 			_, _ = fmt.Fprintf(o.factory.Streams.Err, "%s: without effect: %s\n", works[i].at, note)
 		}
@@ -174,6 +180,10 @@ func (o *options) atDoor(ctx context.Context, works []work) ([]Answer, error) {
 	}
 	answers := make([]Answer, len(works))
 	for i, w := range works {
+		if w.refused != "" {
+			answers[i] = refusedAnswer(w.job.Name, w.refused)
+			continue
+		}
 		if err := manager.Ask(ctx, w.job.Namespace, "/plan", w.job, &answers[i]); err != nil {
 			return nil, err
 		}
@@ -226,9 +236,16 @@ func decide(ctx context.Context, reader client.Reader, works []work, now time.Ti
 	with := &joined{Reader: reader}
 	var planned []unit
 	for i := range works {
-		units, err := with.add(&works[i], metav1.NewTime(now.Add(time.Duration(i-len(works)+1)*time.Millisecond)))
+		to := with
+		if works[i].refused != "" {
+			to = &joined{} // it takes no place of the others
+		}
+		units, err := to.add(&works[i], metav1.NewTime(now.Add(time.Duration(i-len(works)+1)*time.Millisecond)))
 		if err != nil {
 			return nil, err
+		}
+		for k := range units {
+			units[k].refused = works[i].refused
 		}
 		planned = append(planned, units...)
 	}
@@ -239,6 +256,10 @@ func decide(ctx context.Context, reader client.Reader, works []work, now time.Ti
 	s = seen(s)
 	answers := make([]Answer, 0, len(planned))
 	for _, u := range planned {
+		if u.refused != "" {
+			answers = append(answers, refusedAnswer(u.name, u.refused))
+			continue
+		}
 		preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(s, string(u.uid))
 		if !ok {
 			return nil, fmt.Errorf("planning %s: the scheduler knows too little of it yet", u.name)
@@ -246,6 +267,11 @@ func decide(ctx context.Context, reader client.Reader, works []work, now time.Ti
 		answers = append(answers, answerOf(u.name, preview, snapshot.Clock(now, time.Local)))
 	}
 	return answers, nil
+}
+
+// refusedAnswer is the answer for work that the machine would refuse, wherever there is place for it.
+func refusedAnswer(name, why string) Answer {
+	return Answer{Job: name, Code: string(scheduling.CodeUnsupported), Reason: why, refused: true}
 }
 
 // answerOf puts a preview into the answer's terms.
@@ -274,6 +300,10 @@ func answerOf(job string, p scheduling.Preview, clock scheduling.Clock) Answer {
 // write puts the answer into lines.
 func (a Answer) write(out io.Writer, style terminal.Style) error {
 	head := style.Paint(terminal.Bold, a.Job)
+	if a.refused {
+		_, err := fmt.Fprintf(out, "%s would not start: %s\n", head, a.Reason)
+		return err
+	}
 	if !a.Starts {
 		if _, err := fmt.Fprintf(out, "%s would wait: %s\n", head, a.Reason); err != nil {
 			return err

@@ -20,7 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/imagecheck"
+	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/queue/sample"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
@@ -254,5 +257,50 @@ func TestPlanOfSeveral(t *testing.T) {
 	works, err = read(strings.NewReader(strings.Replace(several, "REPLICAS", "1", 1)), "-", true)
 	if err != nil || len(works) != 5 {
 		t.Errorf("an embedded Muster plans %d objects: %v", len(works), err)
+	}
+}
+
+// TestRefusedImages: work whose image this machine cannot run would not start, and takes no place of
+// the others.
+func TestRefusedImages(t *testing.T) {
+	box := sample.Box()
+	box.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("1")}
+	const two = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": {"schedulerName": "muster", "containers": [{"name": "c", "image": "box:2"}]}}
+---
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b", "namespace": "default"}, "spec": {"schedulerName": "muster", "containers": [{"name": "c", "image": "muster.dev/host"}]}}
+`
+	works, err := read(strings.NewReader(two), "-", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	f := connection.New(terminal.Streams{}, "test")
+	f.Getenv = func(name string) string { return map[string]string{connection.EnvHome: home}[name] }
+	if err := os.WriteFile(filepath.Join(home, "kubeconfig"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := instance.Home(home).Write(instance.State{Images: "none: images can be run by root alone, and this Muster is not"}); err != nil {
+		t.Fatal(err)
+	}
+	machine := imagecheck.Of(f)
+	for i := range works {
+		works[i].refused = machine.Refusal(works[i].images)
+	}
+	answers, err := plan(t.Context(), sample.World(t, box), works, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, a := range answers {
+		if err := a.write(&text, terminal.Coloured(false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const refusal = `pod/a would not start: this machine cannot run the image "box:2": images can be run by root alone`
+	if !strings.HasPrefix(text.String(), refusal) || !strings.Contains(text.String(), "pod/b would start now\n") {
+		t.Errorf("it says\n%s", &text)
+	}
+	if answers[0].Starts || answers[0].Code != "Unsupported" {
+		t.Errorf("for programs: %+v", answers[0])
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/alternative"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/imagecheck"
 	"github.com/muster-dev/muster/internal/cli/manifest"
 	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
@@ -39,6 +40,7 @@ func read(stdin io.Reader, path string, embedded bool) ([]work, error) {
 		if d.Object.GetName() == "" {
 			return nil, exit.Usage("%s: metadata.name is missing", d.At)
 		}
+		w.images = imagecheck.Named(d.Object)
 		works = append(works, *w)
 	}
 	if len(works) == 0 {

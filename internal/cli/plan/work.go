@@ -32,6 +32,11 @@ type work struct {
 	pod    *corev1.Pod
 	count  int
 	single bool
+
+	// images are those that it runs, and refused is the message for one that the machine cannot run;
+	// empty: it can run all.
+	images  []string
+	refused string
 }
 
 // podPrefix begins a pod's name in an [Answer].
@@ -96,6 +101,8 @@ func (w *work) checkPod(ctx context.Context, server client.Client, namespace str
 type unit struct {
 	name string
 	uid  types.UID
+	// refused is the reason why the machine would not run it; empty: it would.
+	refused string
 }
 
 // joined adds gangs and pods that do not exist yet; a gang replaces one of its name.

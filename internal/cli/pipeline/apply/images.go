@@ -4,77 +4,45 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
-	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/cli/imagecheck"
 	"github.com/muster-dev/muster/internal/pipeline/programs"
 )
 
 // runnable refuses pipelines with an image that embedded Muster does not map and cannot run.
 func (o *options) runnable(all []*unstructured.Unstructured) error {
-	state := o.embedded()
-	if state == nil {
+	machine := imagecheck.Of(o.factory)
+	if machine == nil {
 		return nil
 	}
-	why := unable(state)
-	if why == "" {
-		return nil
-	}
-	mapped := mappedOf(state)
 	for _, tree := range all {
 		p := &v1alpha1.Pipeline{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, p); err != nil {
 			continue // the server reports the error
 		}
 		for i := range p.Spec.Stages {
-			for _, image := range imagesOf(&p.Spec, &p.Spec.Stages[i]) {
-				if _, here := mapped.Find(image); !here {
-					return exit.Usage("pipeline %s: stage %s: %s", p.Name, p.Spec.Stages[i].Name, configuration.NotRun(image, why))
-				}
+			if why := machine.Refusal(imagesOf(&p.Spec, &p.Spec.Stages[i])); why != "" {
+				return exit.Usage("pipeline %s: stage %s: %s", p.Name, p.Spec.Stages[i].Name, why)
 			}
 		}
 	}
 	return nil
 }
 
-// embedded returns the state of the embedded Muster that the command uses; nil: none runs.
-func (o *options) embedded() *instance.State {
-	home, embedded, err := o.factory.EmbeddedHome()
-	if err != nil || !embedded {
-		return nil // apply itself reports the error
-	}
-	state, alive, err := instance.Home(home).Read()
-	if err != nil || !alive {
-		return nil // apply itself reports the error
-	}
-	return &state
-}
-
-// mappedOf returns the images that are mapped to programs of the machine.
-func mappedOf(s *instance.State) configuration.Images {
-	out := configuration.Images{}
-	for _, pattern := range s.Mapped {
-		out[pattern] = configuration.Image{Environment: configuration.HostEnvironment}
-	}
-	return out
-}
-
 // notePrograms prints, for stages in mapped images, the files of the machine that count for their
 // results.
 func (o *options) notePrograms(ctx context.Context, all []*unstructured.Unstructured) error {
-	state := o.embedded()
-	if state == nil {
+	machine := imagecheck.Of(o.factory)
+	if machine == nil {
 		return nil
 	}
-	mapped := mappedOf(state)
 	for _, tree := range all {
 		p := &v1alpha1.Pipeline{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, p); err != nil {
@@ -83,7 +51,7 @@ func (o *options) notePrograms(ctx context.Context, all []*unstructured.Unstruct
 		for i := range p.Spec.Stages {
 			stage := &p.Spec.Stages[i]
 			for _, image := range imagesOf(&p.Spec, stage) {
-				if _, here := mapped.Find(image); !here || stage.Code != nil || p.Spec.Code != nil {
+				if !machine.Mapped(image) || stage.Code != nil || p.Spec.Code != nil {
 					continue
 				}
 				found, err := programs.OfStage(ctx, stage, "")
@@ -109,19 +77,6 @@ func counted(image string, found []programs.File) string {
 		paths[i] = f.Path
 	}
 	return fmt.Sprintf("the image %q stands for this machine's programs: after a change of %s the next run computes again. Files that these load do not count: put them into code", image, strings.Join(paths, ", "))
-}
-
-// unable returns the reason why a Muster runs no images; empty if it may run them.
-func unable(s *instance.State) string {
-	why, none := strings.CutPrefix(s.Images, "none: ")
-	if !none {
-		return ""
-	}
-	// containerd may have started since.
-	if _, err := os.Stat(s.Containerd); err == nil && strings.Contains(why, s.Containerd) {
-		return ""
-	}
-	return why
 }
 
 // imagesOf are the images that a stage names.
