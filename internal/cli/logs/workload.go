@@ -215,15 +215,18 @@ func (o *options) read(ctx context.Context, set kubernetes.Interface, s stream, 
 		return unread(s, err)
 	}
 	defer func() { _ = body.Close() }()
-	lines := bufio.NewReaderSize(body, 64<<10)
+	lines, read := bufio.NewReaderSize(body, 64<<10), false
 	for {
 		line, err := lines.ReadSlice('\n') // a longer line comes in pieces
 		if len(line) > 0 {
+			read = true
 			if err := each(line); err != nil {
 				return err
 			}
 		}
 		switch {
+		case errors.Is(err, io.EOF) && !read && s.pod.Spec.NodeName == "": // the server has no error for it
+			return fmt.Errorf("reading the logs of %s/%s: it has not started, because its pod waits for a node: `muster why pod/%[1]s` explains why", s.pod.Name, s.container)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):

@@ -38,6 +38,9 @@ var answers = map[string]string{
 {"metadata":{"name":"web-1","namespace":"team","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[{"name":"main"},{"name":"side"}]}}]}`,
 	"pods app=refused": `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"refused-1","namespace":"team"},"spec":{"containers":[{"name":"main"}]},
 "status":{"containerStatuses":[{"name":"main","restartCount":0,"state":{"waiting":{"reason":"Unsupported","message":"this node cannot run the image \"nginx\""}}}]}}]}`,
+	"/apis/apps/v1/namespaces/team/deployments/waits": `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"waits","namespace":"team"},"spec":{"selector":{"matchLabels":{"app":"waits"}}}}`,
+	"pods app=waits":   `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"waits-1","namespace":"team"},"spec":{"containers":[{"name":"main"}]}}]}`,
+	"log waits-1 main": "",
 	"pods app=idle":    `{"kind":"PodList","apiVersion":"v1","items":[]}`,
 	"pods job=convert": `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"convert-x","namespace":"team"},"spec":{"containers":[{"name":"main"}]}}]}`,
 
@@ -86,6 +89,7 @@ func TestWorkloads(t *testing.T) {
 		{"a pod's container", []string{"pod/web-1", "side"}, "beside", "", "", exit.OK},
 		{"as it comes", []string{"pods/web-1", "main", "-f"}, "started\nserving\n", "", "", exit.OK},
 		{"a pod that its node refuses", []string{"deploy/refused"}, "", "", "refused-1/main: it has not started: Unsupported: this node cannot run the image", exit.Failure},
+		{"a pod without a node", []string{"deploy/waits"}, "", "", "waits-1/main: it has not started, because its pod waits for a node: `muster why pod/waits-1`", exit.Failure},
 		{"no pods", []string{"deployments/idle"}, "", "deployments/idle has no pods now", "", exit.OK},
 		{"no such deployment", []string{"deploy/absent"}, "", "", "there is no deployment absent in namespace team", exit.Missing},
 		{"no such container", []string{"pod/web-1", "third"}, "", "", "pods/web-1 has no container third", exit.Missing},
