@@ -199,6 +199,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	if o.dryRun {
+		o.warn(launcherAdvice(&job.Spec, false)) // GPUs' names are not known without a server
 		return o.print(job)
 	}
 	if err := o.create(ctx, server, job); err != nil {

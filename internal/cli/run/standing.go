@@ -40,27 +40,29 @@ func (f *Flags) parseExpect() (*metav1.Duration, error) {
 	return &metav1.Duration{Duration: span}, nil
 }
 
+// warn prints a warning on standard error, unless it is empty.
+func (o *options) warn(warning string) {
+	if warning != "" {
+		streams := o.factory.Streams
+		_, _ = fmt.Fprintln(streams.Err, streams.ErrStyle().Paint(terminal.Yellow, "warning:")+" "+warning)
+	}
+}
+
 // adviseStanding warns on standard error if a job starts a launcher that does not work in members,
 // or names a queue or a priority class that does not exist. These are warnings: the job waits, and
 // queues and classes may be created later. Where they cannot be asked for nothing is said.
 func (o *options) adviseStanding(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob) {
-	warn := func(warning string) {
-		if warning != "" {
-			streams := o.factory.Streams
-			_, _ = fmt.Fprintln(streams.Err, streams.ErrStyle().Paint(terminal.Yellow, "warning:")+" "+warning)
-		}
-	}
-	warn(launcherAdvice(&job.Spec, tellsUUIDs(ctx, reader, &job.Spec)))
+	o.warn(launcherAdvice(&job.Spec, tellsUUIDs(ctx, reader, &job.Spec)))
 	if name := job.Spec.Queue; name != "" {
 		var queues v1alpha1.QueueList
 		if err := reader.List(ctx, &queues); err == nil {
-			warn(queueAdvice(name, queues.Items))
+			o.warn(queueAdvice(name, queues.Items))
 		}
 	}
 	if name := job.Spec.PriorityClassName; name != "" {
 		var classes schedulingv1.PriorityClassList
 		if err := reader.List(ctx, &classes); err == nil {
-			warn(priorityAdvice(name, classes.Items))
+			o.warn(priorityAdvice(name, classes.Items))
 		}
 	}
 }
