@@ -19,7 +19,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/kind"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
-	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
 // The kinds of objects that the command takes.
@@ -156,17 +155,22 @@ func podsOf(ctx context.Context, reader client.Reader, namespace string, one sub
 	first := -1
 	for i := range list.Items {
 		switch {
-		case list.Items[i].Status.Phase == corev1.PodRunning:
+		case runs(&list.Items[i]):
 			running++
 		case first < 0:
 			first = i
 		}
 	}
-	words := fmt.Sprintf("%s: %d of its %s run", one, running, terminal.Count(int64(len(list.Items)), "pod"))
+	words := fmt.Sprintf("%s: %d of its %d pods run", one, running, len(list.Items))
 	if first >= 0 && len(list.Items)-running > 1 {
 		words += "; the first of those that do not:"
 	}
 	return resolved{words, []subject{{kindPod, list.Items[max(0, first)].Name}}}, nil
+}
+
+// runs reports whether a pod runs with all its containers: none waits for its next start.
+func runs(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodRunning && !slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Waiting != nil })
 }
 
 // instead is a hint for the name of a training job after the kind job.

@@ -97,6 +97,14 @@ func TestWhyOfPods(t *testing.T) {
 			p.Spec.NodeName, p.Status.Phase, p.Status.ContainerStatuses = "one", corev1.PodRunning, waiting("CrashLoopBackOff", "back-off 10s")
 			p.Labels = nil
 		}),
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "loops"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "loops"}}}},
+		podOf("loops-2", func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status.Phase, p.Labels = "one", corev1.PodRunning, map[string]string{"app": "loops"}
+			p.Status.ContainerStatuses = waiting("CrashLoopBackOff", "back-off 10s")
+		}),
+		podOf("loops-1", func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status.Phase, p.Labels = "one", corev1.PodRunning, map[string]string{"app": "loops"}
+		}),
 		podOf("pulls", func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.ContainerStatuses, p.Labels = "one", waiting("ErrImagePull", "no such image"), nil
 		}),
@@ -115,8 +123,9 @@ func TestWhyOfPods(t *testing.T) {
 		"pod/pulls": "ErrImagePull: no such image", "pod/foreign": "it waits for scheduler volcano, and Muster does not place it: for Muster, set spec.schedulerName to muster",
 		"pod/done": "pod/done Succeeded: it has ended", "pod/mnist-worker-0": "mnist Running: all members run", "gang/mnist-gang": "mnist Running: all members run",
 		"gang/bare": "gang/bare Pending: Secret x is missing", "pod/bare-w-0": "gang/bare Pending: Secret x is missing",
-		"deployment/web":  "deployment/web: 1 of its 2 pods run\npod/debug Waiting: nothing new is started, because scheduling is paused",
-		"pipeline/digits": "pipeline/digits: these jobs compute train\ndigits-1-train Waiting: nothing new is started, because scheduling is paused", "pipelinerun/digits-1": "digits-1-train Waiting: nothing new is started, because scheduling is paused",
+		"deployment/loops": "deployment/loops: 1 of its 2 pods run\npod/loops-2 Running: on node one, but container main does not run: CrashLoopBackOff",
+		"deployment/web":   "deployment/web: 1 of its 2 pods run\npod/debug Waiting: nothing new is started, because scheduling is paused",
+		"pipeline/digits":  "pipeline/digits: these jobs compute train\ndigits-1-train Waiting: nothing new is started, because scheduling is paused", "pipelinerun/digits-1": "digits-1-train Waiting: nothing new is started, because scheduling is paused",
 		"tfjob/tf": "tfjob/tf Failed: it cannot be run as it is written: no replicas. Correct that", "tf": "`muster delete tfjob/tf`",
 		"pod/none": "there is no pod none in namespace default", "gang/none": "there is no gang none", "deployment/none": "there is no Deployment none", "deployment/empty": "deployment/empty has no pod that waits or runs: `muster describe deployment/empty`",
 		"pipeline/quiet": "`muster pipeline explain quiet`", "pipeline/none": "there is no pipeline none in namespace default; `muster pipeline list`", "pipelinerun/none": "there is no run of a pipeline none", "job/mnist": "muster why mnist",
