@@ -11,6 +11,7 @@ import (
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/node/gpu"
 )
 
 // realGPUs is the value of --simulate-gpus that asks for the machine's own GPUs.
@@ -62,6 +63,9 @@ func (o *options) settle(flags *pflag.FlagSet, home instance.Home) (start, error
 		s.notes = append(s.notes, fmt.Sprintf("as last time: %s (another value of a flag replaces it%s)", words, endings(kept)))
 	}
 	if err := s.config.Validate(); err != nil {
+		return start{}, exit.With(exit.Misuse, err)
+	}
+	if _, err := gpu.ParseSimulated(s.config.SimulateGPUs); err != nil {
 		return start{}, exit.With(exit.Misuse, err)
 	}
 	return s, nil

@@ -124,9 +124,11 @@ func TestRefusedIsNotRemembered(t *testing.T) {
 	if _, err := settled(t, home, "--tier", "plain"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := settled(t, home, "--tier", "thick")
-	if code, _ := exit.Of(err); code != exit.Misuse {
-		t.Errorf("code %d, %v", code, err)
+	for _, args := range [][]string{{"--tier", "thick"}, {"--simulate-gpus", "1"}} {
+		_, err := settled(t, home, args...)
+		if code, _ := exit.Of(err); code != exit.Misuse {
+			t.Errorf("%v: code %d, %v", args, code, err)
+		}
 	}
 	if s, err := settled(t, home); err != nil || s.config.Tier != configuration.TierPlain {
 		t.Errorf("%q, %v", s.config.Tier, err)
