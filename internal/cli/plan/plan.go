@@ -237,8 +237,8 @@ func decide(ctx context.Context, reader client.Reader, works []work, now time.Ti
 	var planned []unit
 	for i := range works {
 		to := with
-		if works[i].refused != "" {
-			to = &joined{} // it takes no place of the others
+		if works[i].refused != "" && works[i].job != nil {
+			to = &joined{} // it fails, and takes no place of the others; a pod stays on its node
 		}
 		units, err := to.add(&works[i], metav1.NewTime(now.Add(time.Duration(i-len(works)+1)*time.Millisecond)))
 		if err != nil {

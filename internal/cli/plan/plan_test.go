@@ -260,16 +260,20 @@ func TestPlanOfSeveral(t *testing.T) {
 	}
 }
 
-// TestRefusedImages: work whose image this machine cannot run would not start, and takes no place of
-// the others.
+// TestRefusedImages: work whose image this machine cannot run would not start. A job then takes no
+// place of the others; a pod does, because it stays on its node.
 func TestRefusedImages(t *testing.T) {
 	box := sample.Box()
-	box.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("1")}
-	const two = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": {"schedulerName": "muster", "containers": [{"name": "c", "image": "box:2"}]}}
----
-{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b", "namespace": "default"}, "spec": {"schedulerName": "muster", "containers": [{"name": "c", "image": "muster.dev/host"}]}}
+	box.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("2")}
+	const pod = `---
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "NAME", "namespace": "default"}, "spec": {"schedulerName": "muster", "containers": [{"name": "c", "image": "IMAGE"}]}}
 `
-	works, err := read(strings.NewReader(two), "-", true)
+	file := `{"apiVersion": "muster.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a", "namespace": "default"}, "spec": {"environment": {"image": "box:1"}, "roles": [{"name": "worker", "replicas": 2, "command": ["x"]}]}}
+`
+	for _, names := range [][2]string{{"b", "box:2"}, {"c", v1alpha1.HostImage}, {"d", v1alpha1.HostImage}} {
+		file += strings.NewReplacer("NAME", names[0], "IMAGE", names[1]).Replace(pod)
+	}
+	works, err := read(strings.NewReader(file), "-", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,9 +300,13 @@ func TestRefusedImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const refusal = `pod/a would not start: this machine cannot run the image "box:2": images can be run by root alone`
-	if !strings.HasPrefix(text.String(), refusal) || !strings.Contains(text.String(), "pod/b would start now\n") {
-		t.Errorf("it says\n%s", &text)
+	for _, part := range []string{
+		`a would not start: this machine cannot run the image "box:1": images can be run by root alone`, `pod/b would not start: this machine cannot run the image "box:2"`,
+		"pod/c would start now\n", "pod/d would wait: ",
+	} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("%q is missing in:\n%s", part, &text)
+		}
 	}
 	if answers[0].Starts || answers[0].Code != "Unsupported" {
 		t.Errorf("for programs: %+v", answers[0])
