@@ -190,7 +190,7 @@ func (t *termination) ask(f found, together bool) {
 		h.state = ignoring
 	}
 	at, done := t.asked[f.Group]
-	reached := done && !h.again && at.Before(f.pid, f.Stat) && stays(f)
+	reached := done && !h.again && at.Before(f.pid, f.Stat) && !left(f)
 	if h.at = at; !reached {
 		h.at = lineage.Now()
 	}
@@ -210,12 +210,12 @@ func (t *termination) ask(f found, together bool) {
 	}
 }
 
-// stays reports whether a process is in the group still in which it was seen.
-// One that has left it, for a session of its own, may have missed the signal: a
-// second one finds it before it has a handler.
-func stays(f found) bool {
+// left reports whether a process has left the group in which it was seen, for a session of its own:
+// it may have missed the signal to the group, and a second one finds it before it has a handler. A
+// process that has ended has not left: it needs no further signal, which would move t.at past answers.
+func left(f found) bool {
 	s, err := lineage.Read(f.pid)
-	return err == nil && s.Group == f.Group
+	return err == nil && s.StartTicks == f.StartTicks && s.Group != f.Group
 }
 
 // linger waits, after the main process of a container that was asked to end has

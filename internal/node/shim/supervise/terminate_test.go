@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/node/rig"
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/shim/lineage"
 )
 
 // trainer writes a program that says "up", saves when it gets SIGTERM, and then says how often it
@@ -152,6 +155,36 @@ func TestAnswersAreLeftAlone(t *testing.T) {
 				t.Errorf("the process said %q", word)
 			}
 		})
+	}
+}
+
+// TestEndedProcess: a process that ended of the signal to its group gets no second one. A later signal
+// would make an answer of its parent look like a process of before.
+func TestEndedProcess(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "sleep", "1000")
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stat, err := lineage.Read(command.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait() // the signal ends it
+	signalled := lineage.Now()
+	f := found{member: member{command.Process.Pid, stat.StartTicks}, Stat: stat}
+	standing := &standing{due: true}
+	request := newTermination()
+	request.at, request.known[f.member], request.asked[f.Group] = signalled, standing, signalled
+	for deadline := time.Now().Add(time.Second); lineage.Now() == signalled && time.Now().Before(deadline); { // another tick, or process
+		_ = exec.CommandContext(t.Context(), "sleep", "0").Run()
+	}
+	request.ask(f, true)
+	if request.at != signalled || standing.at != signalled {
+		t.Errorf("the last signal is of %+v, and that of the process of %+v, want %+v", request.at, standing.at, signalled)
 	}
 }
 
