@@ -256,7 +256,7 @@ func TestStatusWrites(t *testing.T) {
 type fakeCode struct{}
 
 // Checkout makes a folder with one file.
-func (fakeCode) Checkout(_ context.Context, _, dir string) error {
+func (fakeCode) Checkout(_ context.Context, _, _, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -322,7 +322,7 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 	credentials := m.plane.NodeCredentials()
 	config := node.Config{
 		Name: nodeName(), DataDir: string(m.home), REST: m.plane.RESTConfig(), Tier: m.tier,
-		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store, Data: m.reader, Mounts: m.mounts,
+		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: prepared{m.builder}, Code: sources{m.fetcher, m.store}, Data: m.reader, Mounts: m.mounts,
 		ImageStore: m.images, NoImages: m.noImages, ImageRetention: time.Duration(m.config.Retention.Images),
 		Labels:     m.config.NodeLabels,
 		HostPorts:  v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},

@@ -9,29 +9,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
-	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/manager"
 )
-
-// sources is the fetcher and the store as the controllers see them.
-type sources struct {
-	*source.Fetcher
-	store *source.Store
-}
-
-// Has reports whether a snapshot is stored.
-func (s sources) Has(_, digest string) (bool, error) { return s.store.Has(digest), nil }
-
-// Contains reports whether a stored snapshot holds a file.
-func (s sources) Contains(_, digest, path string) (bool, error) {
-	return s.store.Contains(digest, path)
-}
-
-// Part returns a file or folder of a stored snapshot.
-func (s sources) Part(_, digest, path string) (source.Part, error) { return s.store.Part(digest, path) }
-
-// Files are the files of a stored snapshot.
-func (s sources) Files(_, digest string) (map[string]string, error) { return s.store.Files(digest) }
 
 // makeManager makes the controllers and the scheduler, ready to be started.
 func (m *machine) makeManager() (*manager.Manager, error) {

@@ -39,7 +39,7 @@ func (m *machine) openMounts() (*mounts, error) {
 }
 
 // Mount implements volume.Mounts.
-func (m *mounts) Mount(ctx context.Context, pod types.UID, commit, path string) (string, error) {
+func (m *mounts) Mount(ctx context.Context, _ string, pod types.UID, commit, path string) (string, error) {
 	return m.roster.Ensure(ctx, string(pod), roster.Order{Commit: commit, Path: path})
 }
 

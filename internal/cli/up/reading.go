@@ -23,12 +23,12 @@ func (m *machine) makeReader() (*reading.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	fetched, err := cache.Open(cache.Options{Dir: m.path("fetched"), Limit: m.config.DataCache.Value(), InUse: reading.InUse(server)})
+	fetched, err := cache.Open(cache.Options{Dir: m.path("fetched"), Limit: m.config.DataCache.Value(), InUse: reading.InUse(server, oneScope)})
 	if err != nil {
 		return nil, err
 	}
 	return reading.New(reading.Options{
-		Client: server, Cache: fetched, Log: m.log, Mountable: mount.Available,
+		Client: server, Cache: fetched, Scope: oneScope, Log: m.log, Mountable: mount.Available,
 		Store: func(context.Context, string) (*data.Store, error) { return m.data, nil },
 	}), nil
 }

@@ -218,20 +218,20 @@ func (r *Reader) fetch(ctx context.Context, view *data.View, q *request, d *v1al
 	if release != nil {
 		q.holds = append(q.holds, release)
 	}
-	d.Key, d.Files, d.Bytes = folder.Key, folder.Files, folder.Bytes
+	d.Key, d.Files, d.Bytes = cache.Key(view, d.Path), folder.Files, folder.Bytes
 	return nil
 }
 
-// bring has a part in the cache; without one it finds out how much it is.
+// bring has a part in the cache, for the job's namespace; without one it finds out how much it is.
 func (r *Reader) bring(ctx context.Context, view *data.View, q *request, d *v1alpha1.JobDataStatus) (cache.Folder, func(), error) {
 	if r.o.Cache != nil {
-		return r.o.Cache.Ensure(ctx, view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
+		return r.o.Cache.EnsureFor(ctx, r.o.Scope(q.job.Namespace), view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
 	}
 	part, err := view.Part(ctx, d.Path)
 	if err == nil && r.o.NodeCache > 0 && part.Bytes > r.o.NodeCache {
 		return cache.Folder{}, nil, &cache.RoomError{Need: part.Bytes, Limit: r.o.NodeCache}
 	}
-	return cache.Folder{Key: cache.Key(view, d.Path), Files: part.Files, Bytes: part.Bytes}, nil, err
+	return cache.Folder{Files: part.Files, Bytes: part.Bytes}, nil, err
 }
 
 // progress tells how far a fetch is, now and then.
@@ -247,15 +247,16 @@ func (r *Reader) progress(q *request, d *v1alpha1.JobDataStatus, p data.Progress
 	r.board.Post(q.job.String())
 }
 
-// Folder is where a volume finds what it names: the part of a commit at a path, of
-// which key is the name in the cache, if it is known. What is not here any more, as
-// after the machine was started anew, is fetched. There has to be a cache: a machine
-// that has one has one store for all namespaces.
-func (r *Reader) Folder(ctx context.Context, key, commit, path string) (string, error) {
-	if folder, ok := r.o.Cache.Path(key); ok {
+// Folder is where a volume of a pod of a namespace finds what it names: the part of a
+// commit at a path, of which key is [cache.Key], if it is known. What is not here any
+// more, as after the machine was started anew, is fetched from the namespace's store.
+// There has to be a cache.
+func (r *Reader) Folder(ctx context.Context, namespace, key, commit, path string) (string, error) {
+	scope := r.o.Scope(namespace)
+	if folder, ok := r.o.Cache.Path(cache.Scoped(scope, key)); ok {
 		return folder.Path, nil
 	}
-	store, err := r.o.Store(ctx, "")
+	store, err := r.o.Store(ctx, namespace)
 	if err != nil {
 		return "", err
 	}
@@ -263,7 +264,7 @@ func (r *Reader) Folder(ctx context.Context, key, commit, path string) (string, 
 	if err != nil {
 		return "", fmt.Errorf("reading commit %s: %w", commit, err)
 	}
-	folder, release, err := r.o.Cache.Ensure(ctx, view, path, nil)
+	folder, release, err := r.o.Cache.EnsureFor(ctx, scope, view, path, nil)
 	if err != nil {
 		return "", err
 	}

@@ -27,6 +27,9 @@ type Options struct {
 	// Cache is where data is brought to. Default: nowhere; what is read is found out
 	// and kept, and whoever runs the job brings it there.
 	Cache *cache.Cache
+	// Scope is the scope of a namespace in that cache ([cache.Scoped]). Default: the
+	// namespace, so that nothing is shared between namespaces.
+	Scope func(namespace string) string
 	// NodeCache is how many bytes whoever brings data to a node keeps there, where there
 	// is no Cache: what is more can never be fetched. Default: it is not known.
 	NodeCache int64
@@ -98,6 +101,9 @@ func New(o Options) *Reader {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Scope == nil {
+		o.Scope = func(namespace string) string { return namespace }
 	}
 	if o.Mountable == nil {
 		o.Mountable = func() error { return errNoMounts }

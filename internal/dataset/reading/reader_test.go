@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,8 @@ type world struct {
 	// fixed is why nothing can be mounted.
 	mu          sync.Mutex
 	away, fixed error
+	// other is the store of all other namespaces than vision.
+	other *data.Store
 	// nodes is how much is kept on nodes, where there is no cache.
 	nodes int64
 }
@@ -88,13 +91,16 @@ func (w *world) open() (*data.Store, error) {
 	return data.Open(context.Background(), data.Options{Backend: aged{w.bytes}, Workers: 2})
 }
 
+// scope is the default of [Options.Scope].
+func scope(namespace string) string { return namespace }
+
 // nowhere is the limit of a cache that is none.
 const nowhere = -1
 
 // run starts a reader, as a Muster that starts does.
 func (w *world) run(limit int64) {
 	w.Helper()
-	c, err := cache.Open(cache.Options{Dir: w.dir, Limit: limit, InUse: InUse(w.Client)})
+	c, err := cache.Open(cache.Options{Dir: w.dir, Limit: limit, InUse: InUse(w.Client, scope)})
 	must(w.T, err)
 	mountable := func() error {
 		w.mu.Lock()
@@ -106,9 +112,12 @@ func (w *world) run(limit int64) {
 	}
 	store, err := w.open()
 	must(w.T, err)
-	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, NodeCache: w.nodes, Store: func(context.Context, string) (*data.Store, error) {
+	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, NodeCache: w.nodes, Store: func(_ context.Context, namespace string) (*data.Store, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if namespace != "vision" {
+			return w.other, w.away
+		}
 		return store, w.away
 	}})
 	ctx, cancel := context.WithCancel(w.Context())
@@ -210,7 +219,7 @@ func TestJobsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	for i, want := range []string{"test/c", "b", "train/a"} {
-		folder, err := w.reader.Folder(t.Context(), keys[i], first, state.Data[i].Path)
+		folder, err := w.reader.Folder(t.Context(), "vision", keys[i], first, state.Data[i].Path)
 		must(t, err)
 		if _, err := os.Stat(filepath.Join(folder, want)); err != nil {
 			t.Error(err)
@@ -400,9 +409,9 @@ func TestFull(t *testing.T) {
 	done.Status.Phase = v1alpha1.JobSucceeded
 	must(t, w.Status().Update(t.Context(), done))
 	w.reader.forget(t.Context())
-	used, err := InUse(w.Client)(t.Context())
+	used, err := InUse(w.Client, scope)(t.Context())
 	must(t, err)
-	if diff := cmp.Diff(map[string]bool{first.Status.Data[0].Key: true}, used); diff != "" {
+	if diff := cmp.Diff(map[string]bool{cache.Scoped("vision", first.Status.Data[0].Key): true}, used); diff != "" {
 		t.Error(diff)
 	}
 	must(t, w.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "first-worker-0"}}))
@@ -437,13 +446,49 @@ func TestFolderAnew(t *testing.T) {
 	w.stop()
 	must(t, os.RemoveAll(w.dir))
 	w.run(1 << 30)
-	folder, err := w.reader.Folder(t.Context(), state.Data[0].Key, commit, "")
+	folder, err := w.reader.Folder(t.Context(), "vision", state.Data[0].Key, commit, "")
 	must(t, err)
 	if text, err := os.ReadFile(filepath.Join(folder, "a")); string(text) != "A" || err != nil {
 		t.Errorf("%q %v", text, err)
 	}
-	if _, err := w.reader.Folder(t.Context(), "", "main", ""); !errors.Is(err, errNone) {
+	if _, err := w.reader.Folder(t.Context(), "vision", "", "main", ""); !errors.Is(err, errNone) {
 		t.Errorf("a branch is no commit: %v", err)
+	}
+}
+
+// TestNamespaces: a pod finds what the store of its own namespace has, and nothing that
+// was fetched for another namespace.
+func TestNamespaces(t *testing.T) {
+	w := newWorld(t, 1<<30)
+	empty, err := data.Open(t.Context(), data.Options{Backend: &backend.Memory{}, Workers: 2})
+	must(t, err)
+	t.Cleanup(func() { must(t, empty.Close()) })
+	w.other = empty
+	commit := w.put("main", map[string]string{"a": "A"})
+	key := w.until(newJob("one", v1alpha1.JobData{Dataset: "digits", Mount: "/data"}), Ready).Data[0].Key
+	ours, err := w.reader.Folder(t.Context(), "vision", key, commit, "")
+	must(t, err)
+	for _, named := range []string{key, cache.Scoped("vision", key), ""} {
+		folder, err := w.reader.Folder(t.Context(), "speech", named, commit, "")
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a pod of another namespace that names the key %q: %s, %v", named, folder, err)
+		}
+	}
+	// The same commit in both stores: each namespace has files of its own.
+	w.other = w.store
+	theirs, err := w.reader.Folder(t.Context(), "speech", key, commit, "")
+	must(t, err)
+	if theirs == ours {
+		t.Errorf("two namespaces share %s", ours)
+	}
+	// A Muster of one user has one scope for all.
+	w.reader.o.Scope = func(string) string { return "" }
+	first, err := w.reader.Folder(t.Context(), "vision", key, commit, "")
+	must(t, err)
+	second, err := w.reader.Folder(t.Context(), "speech", key, commit, "")
+	must(t, err)
+	if first != second {
+		t.Errorf("the one user's namespaces have %s and %s", first, second)
 	}
 }
 

@@ -8,11 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data/cache"
 )
 
-// InUse tells which keys of a cache jobs that have not finished, and pods, name. An
-// error means that this is not known, and that nothing may be removed.
-func InUse(server client.Reader) func(context.Context) (map[string]bool, error) {
+// InUse tells which keys of a cache jobs that have not finished, and pods, name; scope is
+// [Options.Scope]. An error means that this is not known, and that nothing may be
+// removed.
+func InUse(server client.Reader, scope func(namespace string) string) func(context.Context) (map[string]bool, error) {
 	return func(ctx context.Context) (map[string]bool, error) {
 		jobs := &v1alpha1.TrainingJobList{}
 		if err := server.List(ctx, jobs); err != nil {
@@ -22,7 +24,7 @@ func InUse(server client.Reader) func(context.Context) (map[string]bool, error) 
 		for i := range jobs.Items {
 			for _, d := range jobs.Items[i].Status.Data {
 				if !unneeded(&jobs.Items[i]) {
-					keys[d.Key] = true
+					keys[cache.Scoped(scope(jobs.Items[i].Namespace), d.Key)] = true
 				}
 			}
 		}
@@ -33,7 +35,7 @@ func InUse(server client.Reader) func(context.Context) (map[string]bool, error) 
 		for i := range pods.Items {
 			for _, v := range pods.Items[i].Spec.Volumes {
 				if v.CSI != nil && v.CSI.Driver == v1alpha1.DataDriver && !ended(&pods.Items[i]) {
-					keys[v.CSI.VolumeAttributes["key"]] = true
+					keys[cache.Scoped(scope(pods.Items[i].Namespace), v.CSI.VolumeAttributes["key"])] = true
 				}
 			}
 		}

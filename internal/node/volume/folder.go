@@ -164,7 +164,7 @@ func (m *Manager) csi(ctx context.Context, pod *corev1.Pod, folder string, sourc
 	attributes := source.VolumeAttributes
 	switch source.Driver {
 	case v1alpha1.CodeDriver:
-		return m.code(ctx, folder, attributes["snapshot"], attributes["job"])
+		return m.code(ctx, pod.Namespace, folder, attributes["snapshot"], attributes["job"])
 	case v1alpha1.EnvironmentDriver:
 		return m.environment(pod, attributes)
 	}
@@ -182,7 +182,7 @@ func (m *Manager) environment(pod *corev1.Pod, attributes map[string]string) (Vo
 		return Volume{}, errors.New("this node serves no environments")
 	}
 	if build {
-		bench, err := m.config.Environments.Bench(key, string(pod.UID))
+		bench, err := m.config.Environments.Bench(pod.Namespace, key, string(pod.UID))
 		if err != nil {
 			return Volume{}, err
 		}
@@ -190,7 +190,7 @@ func (m *Manager) environment(pod *corev1.Pod, attributes map[string]string) (Vo
 	}
 	if key != "" {
 		var err error
-		if path, err = m.config.Environments.Path(key); err != nil {
+		if path, err = m.config.Environments.Path(pod.Namespace, key); err != nil {
 			return Volume{}, fmt.Errorf("finding environment %s: %w", key, err)
 		}
 	}
@@ -218,18 +218,18 @@ func (m *Manager) data(ctx context.Context, pod *corev1.Pod, attributes map[stri
 		if m.config.Mounts == nil {
 			return Volume{}, errors.New("this node mounts no data")
 		}
-		folder, err := m.config.Mounts.Mount(ctx, pod.UID, attributes["commit"], attributes["path"])
+		folder, err := m.config.Mounts.Mount(ctx, pod.Namespace, pod.UID, attributes["commit"], attributes["path"])
 		return Volume{Path: folder, ReadOnly: true}, err
 	}
 	if m.config.Data == nil {
 		return Volume{}, errors.New("this node serves no data")
 	}
-	folder, err := m.config.Data.Folder(ctx, attributes["key"], attributes["commit"], attributes["path"])
+	folder, err := m.config.Data.Folder(ctx, pod.Namespace, attributes["key"], attributes["commit"], attributes["path"])
 	return Volume{Path: folder, ReadOnly: true}, err
 }
 
 // code checks a snapshot out, once for all members of a job.
-func (m *Manager) code(ctx context.Context, folder, digest, job string) (Volume, error) {
+func (m *Manager) code(ctx context.Context, namespace, folder, digest, job string) (Volume, error) {
 	if m.config.Code == nil {
 		return Volume{}, errors.New("this node serves no code")
 	}
@@ -252,7 +252,7 @@ func (m *Manager) code(ctx context.Context, folder, digest, job string) (Volume,
 	if err := os.RemoveAll(unfinished); err != nil {
 		return Volume{}, err
 	}
-	if err := m.config.Code.Checkout(ctx, digest, unfinished); err != nil {
+	if err := m.config.Code.Checkout(ctx, namespace, digest, unfinished); err != nil {
 		return Volume{}, fmt.Errorf("checking out code %s: %w", digest, err)
 	}
 	return Volume{Path: folder}, os.Rename(unfinished, folder)

@@ -36,30 +36,32 @@ type Objects interface {
 	Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (token string, expires time.Time, err error)
 }
 
-// Environments knows the folders of prepared environments by content key.
+// Environments knows the folders of prepared environments by content key. The namespace
+// is the pod's.
 type Environments interface {
-	Path(key string) (string, error)
+	Path(namespace, key string) (string, error)
 	// Bench is the folder in which somebody builds one, by the name of who does.
-	Bench(key, who string) (string, error)
+	Bench(namespace, key, who string) (string, error)
 }
 
-// Code makes writable copies of stored code snapshots.
+// Code makes writable copies of code snapshots that are stored for the pod's namespace.
 type Code interface {
-	Checkout(ctx context.Context, digest, dir string) error
+	Checkout(ctx context.Context, namespace, digest, dir string) error
 }
 
 // Data knows where parts of commits are on this machine.
 type Data interface {
 	// Folder is where the part of a commit at a path is; key is its name in the
-	// machine's cache. What is not there any more is fetched first.
-	Folder(ctx context.Context, key, commit, path string) (string, error)
+	// machine's cache. What is not there any more is fetched first. The commit is one
+	// of the pod's namespace.
+	Folder(ctx context.Context, namespace, key, commit, path string) (string, error)
 }
 
 // Mounts shows parts of commits without fetching them.
 type Mounts interface {
 	// Mount has the part of a commit at a path be shown in a folder, for a pod, until
-	// that is forgotten.
-	Mount(ctx context.Context, pod types.UID, commit, path string) (string, error)
+	// that is forgotten. The commit is one of the pod's namespace.
+	Mount(ctx context.Context, namespace string, pod types.UID, commit, path string) (string, error)
 	// Forget takes away what is mounted for a pod and for no other.
 	Forget(pod types.UID) error
 }

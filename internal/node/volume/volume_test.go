@@ -262,7 +262,7 @@ type slowCode struct {
 	fail  atomic.Bool
 }
 
-func (s *slowCode) Checkout(_ context.Context, _, dir string) error {
+func (s *slowCode) Checkout(_ context.Context, _, _, dir string) error {
 	s.count.Add(1)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -379,7 +379,7 @@ func TestViews(t *testing.T) {
 // shelf knows one folder.
 type shelf struct{ folder string }
 
-func (s shelf) Folder(_ context.Context, key, commit, path string) (string, error) {
+func (s shelf) Folder(_ context.Context, _, key, commit, path string) (string, error) {
 	if key != "k" || commit != "c" || path != "/train" {
 		return "", errors.New("fetching it: the store is away")
 	}
@@ -389,7 +389,7 @@ func (s shelf) Folder(_ context.Context, key, commit, path string) (string, erro
 // easel notes who has what be mounted.
 type easel struct{ said []string }
 
-func (e *easel) Mount(_ context.Context, pod types.UID, commit, path string) (string, error) {
+func (e *easel) Mount(_ context.Context, _ string, pod types.UID, commit, path string) (string, error) {
 	e.said = append(e.said, fmt.Sprintf("%s mounts %s:%s", pod, commit, path))
 	return "/mounts/x/files", nil
 }
@@ -441,14 +441,14 @@ func TestData(t *testing.T) {
 // benches are environments by their keys: "done" is complete, "new" is being built.
 type benches struct{ dir string }
 
-func (b benches) Path(key string) (string, error) {
+func (b benches) Path(_, key string) (string, error) {
 	if key != "done" {
 		return "", errors.New("it is not ready")
 	}
 	return b.dir, nil
 }
 
-func (b benches) Bench(key, who string) (string, error) {
+func (b benches) Bench(_, key, who string) (string, error) {
 	if key == "done" {
 		return "", errors.New("it is complete")
 	}
