@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/environment/confinement"
-	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/room"
 )
 
@@ -47,9 +46,10 @@ type build struct {
 	home, key    string
 	python       interpreter
 	requirements string
-	// code is the store with the snapshot whose packages the requirements name.
-	code     *source.Store
-	snapshot string
+	// code is the store with the snapshot whose packages the requirements name: that of the namespace.
+	code      Code
+	namespace string
+	snapshot  string
 	// contents are the digests of these packages by their paths.
 	contents map[string]string
 	// secret has the netrc of the build; hide takes its passwords out of texts.
@@ -273,7 +273,7 @@ func (b *build) layOutPackages(ctx context.Context) error {
 // copyPackage copies a local package into a folder that holds it alone: a file into the folder, a
 // folder by its name.
 func (b *build) copyPackage(ctx context.Context, at, folder, name string) error {
-	part, err := b.code.Part(b.snapshot, at)
+	part, err := b.code.Part(b.namespace, b.snapshot, at)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (b *build) copyPackage(ctx context.Context, at, folder, name string) error 
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
-	return b.code.CheckoutPart(ctx, b.snapshot, at, folder)
+	return b.code.CheckoutPart(ctx, b.namespace, b.snapshot, at, folder)
 }
 
 // writeRequirements writes the files for the installer, and returns its options for

@@ -29,7 +29,7 @@ type Options struct {
 	// Nil: nothing is built.
 	Place *confinement.Confinement
 	// Code has the snapshots whose packages are built. Nil: none are.
-	Code *source.Store
+	Code Code
 	// Netrc reads the netrc of a Secret, <namespace>/<name>. Nil: there are none.
 	Netrc func(ctx context.Context, secret string) (string, error)
 	// Environ are Muster's own variables. Builds get some of them, such as the index of
@@ -41,6 +41,14 @@ type Options struct {
 	Now func() time.Time
 	// Log hears of builds. Default: nobody.
 	Log *slog.Logger
+}
+
+// Code has the snapshots of code that are stored for a namespace.
+type Code interface {
+	// Part returns a file or folder of a snapshot.
+	Part(namespace, digest, path string) (source.Part, error)
+	// CheckoutPart writes a file or folder of a snapshot to dst.
+	CheckoutPart(ctx context.Context, namespace, digest, path, dst string) error
 }
 
 // Builder makes environments and keeps them.
@@ -260,7 +268,7 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	}
 	started := b.opts.Now()
 	build := &build{
-		home: b.home(key), key: key, python: python, requirements: text, code: b.opts.Code, snapshot: r.Code, contents: r.Packages, secret: r.Secret, netrc: b.opts.Netrc, tell: tell, now: b.opts.Now,
+		home: b.home(key), key: key, python: python, requirements: text, code: b.opts.Code, namespace: r.Namespace, snapshot: r.Code, contents: r.Packages, secret: r.Secret, netrc: b.opts.Netrc, tell: tell, now: b.opts.Now,
 		place: b.opts.Place, environ: b.opts.Environ,
 	}
 	if err := build.within(ctx, b.opts.Limit); err != nil {

@@ -3,6 +3,7 @@
 package environment
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -78,6 +79,23 @@ func codeWith(t *testing.T, s *source.Store, files map[string]string, paths ...s
 	return result.Digest, parts
 }
 
+// stores are those of namespaces.
+type stores map[string]*source.Store
+
+func (s stores) Part(namespace, digest, path string) (source.Part, error) {
+	if s[namespace] == nil {
+		return source.Part{}, source.ErrNotStored
+	}
+	return s[namespace].Part(digest, path)
+}
+
+func (s stores) CheckoutPart(ctx context.Context, namespace, digest, path, dst string) error {
+	if s[namespace] == nil {
+		return source.ErrNotStored
+	}
+	return s[namespace].CheckoutPart(ctx, digest, path, dst)
+}
+
 // TestLocalPackages: packages of the code are built from its snapshot, each alone, and
 // count by their content.
 func TestLocalPackages(t *testing.T) {
@@ -86,7 +104,7 @@ func TestLocalPackages(t *testing.T) {
 	s, err := source.Open(filepath.Join(home, "code"))
 	must(t, err)
 	c := place(t, home)
-	r := start(t, Options{Dir: filepath.Join(home, "environments"), Place: c, Code: s})
+	r := start(t, Options{Dir: filepath.Join(home, "environments"), Place: c, Code: stores{"ann": s}})
 	files := map[string]string{
 		"requirements.txt": "x", "train.py": "1", "libs/beside.py": "x",
 		"libs/pkg/backend.py": strings.Replace(watcher, "%PATHS%", `["`+home+`/kubeconfig", here + "/../../train.py", here + "/../beside.py"]`, 1),
@@ -96,7 +114,7 @@ func TestLocalPackages(t *testing.T) {
 	build := func() (State, map[string]any) {
 		t.Helper()
 		digest, parts := codeWith(t, s, files, "libs/pkg")
-		got, _ := r.settled(t, Request{Requirements: text, Code: digest, Packages: parts})
+		got, _ := r.settled(t, Request{Namespace: "ann", Requirements: text, Code: digest, Packages: parts})
 		if got.Phase != Ready {
 			t.Fatalf("%+v", got)
 		}
@@ -131,19 +149,21 @@ func TestLocalPackages(t *testing.T) {
 func TestLocalPackagesThatCannotBe(t *testing.T) {
 	s, err := source.Open(filepath.Join(t.TempDir(), "code"))
 	must(t, err)
-	r := start(t, Options{Code: s})
+	r := start(t, Options{Code: stores{"ann": s}})
 	digest, parts := codeWith(t, s, map[string]string{"libs/pkg/x.py": "x", "notes.txt": "x", "bad.whl": "x"}, "libs/pkg", "notes.txt", "bad.whl")
 	for name, c := range map[string]struct {
 		request Request
 		says    string
 	}{
 		"no code":          {Request{Requirements: "./libs/pkg\n"}, "./libs/pkg is a package of the code folder"},
-		"no package":       {Request{Requirements: "./libs/pkg\n", Code: digest, Packages: parts}, "neither pyproject.toml nor setup.py"},
-		"no archive":       {Request{Requirements: "./notes.txt\n", Code: digest, Packages: parts}, "no archive of a package"},
-		"another content":  {Request{Requirements: "./libs/pkg\n", Code: digest, Packages: map[string]string{"libs/pkg": "sha256:" + strings.Repeat("0", 64)}}, "the environment was asked for with sha256:0"},
-		"not in the code":  {Request{Requirements: "./gone\n", Code: digest, Packages: map[string]string{"gone": "sha256:00"}}, "not in the code"},
-		"another snapshot": {Request{Requirements: "./lost\n", Code: "sha256:" + strings.Repeat("0", 64), Packages: map[string]string{"lost": "sha256:00"}}, "code snapshot"},
-		"pip refuses it":   {Request{Requirements: "./bad.whl\n", Code: digest, Packages: parts}, "bad.whl"},
+		"no package":       {Request{Namespace: "ann", Requirements: "./libs/pkg\n", Code: digest, Packages: parts}, "neither pyproject.toml nor setup.py"},
+		"no archive":       {Request{Namespace: "ann", Requirements: "./notes.txt\n", Code: digest, Packages: parts}, "no archive of a package"},
+		"another content":  {Request{Namespace: "ann", Requirements: "./libs/pkg\n", Code: digest, Packages: map[string]string{"libs/pkg": "sha256:" + strings.Repeat("0", 64)}}, "the environment was asked for with sha256:0"},
+		"not in the code":  {Request{Namespace: "ann", Requirements: "./gone\n", Code: digest, Packages: map[string]string{"gone": "sha256:00"}}, "not in the code"},
+		"another snapshot": {Request{Namespace: "ann", Requirements: "./lost\n", Code: "sha256:" + strings.Repeat("0", 64), Packages: map[string]string{"lost": "sha256:00"}}, "code snapshot"},
+		"another namespace's code": {Request{Namespace: "bob", Requirements: "./libs/pkg\n", Code: digest, Packages: parts},
+			"copying the package ./libs/pkg: " + source.ErrNotStored.Error()},
+		"pip refuses it": {Request{Namespace: "ann", Requirements: "./bad.whl\n", Code: digest, Packages: parts}, "bad.whl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, _ := r.settled(t, c.request); got.Phase != Failed || !strings.Contains(got.Message, c.says) {
@@ -151,7 +171,7 @@ func TestLocalPackagesThatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := start(t, Options{}).settled(t, Request{Requirements: "./libs/pkg\n", Code: digest, Packages: parts}); got.Phase != Failed || !strings.Contains(got.Message, "package of the code folder") {
+	if got, _ := start(t, Options{}).settled(t, Request{Namespace: "ann", Requirements: "./libs/pkg\n", Code: digest, Packages: parts}); got.Phase != Failed || !strings.Contains(got.Message, "package of the code folder") {
 		t.Errorf("without a store: %+v", got)
 	}
 }

@@ -9,6 +9,9 @@ import (
 // Request is the environment that somebody wants. Give requirements, or a
 // Python version, or both; or the path of an environment that exists.
 type Request struct {
+	// Namespace is that of the job or run which asks: its store has the code. It does not count
+	// for the key.
+	Namespace string
 	// Requirements is the text of a requirements.txt. References to other
 	// files are refused, but for packages of the code.
 	Requirements string
@@ -80,6 +83,9 @@ type Lock struct {
 // known.
 func (r Request) ID() string {
 	r.Code = ""
+	if len(r.Packages) == 0 { // a namespace whose store lacks the code fails alone
+		r.Namespace = ""
+	}
 	// Quoted, so that no text of a field reads as another field. Maps print in the order of keys.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", r))
 	return "request-" + hex.EncodeToString(sum[:16])

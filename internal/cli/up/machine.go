@@ -189,7 +189,7 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	if err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.store, Netrc: m.netrc, Log: m.log})
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: sources{store: m.store}, Netrc: m.netrc, Log: m.log})
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 // name the namespace of a pod or job wherever they ask for code, data, mounts or
 // environments. The types and functions here, [mounts.Mount] and [gateway.One] ignore it.
 
-// sources is the fetcher and the store of code as the controllers and the node see them.
+// sources is the fetcher and the store of code as the controllers, the node and builds see them.
 type sources struct {
 	*source.Fetcher
 	store *source.Store
@@ -34,6 +34,11 @@ func (s sources) Files(_, digest string) (map[string]string, error) { return s.s
 // Checkout implements volume.Code.
 func (s sources) Checkout(ctx context.Context, _, digest, dir string) error {
 	return s.store.Checkout(ctx, digest, dir)
+}
+
+// CheckoutPart implements environment.Code.
+func (s sources) CheckoutPart(ctx context.Context, _, digest, path, dst string) error {
+	return s.store.CheckoutPart(ctx, digest, path, dst)
 }
 
 // prepared is the builder of environments as the node sees it.

@@ -83,7 +83,7 @@ func packaged(env *v1alpha1.Environment) bool {
 
 // requestOf is the request for an environment of a run, in an image unless that is empty.
 func requestOf(run *v1alpha1.PipelineRun, env *v1alpha1.Environment, image string) environment.Request {
-	r := environment.Request{Requirements: env.Requirements, Python: env.Python, Image: image, Secret: environment.SecretIn(run.Namespace, env.IndexSecret)}
+	r := environment.Request{Namespace: run.Namespace, Requirements: env.Requirements, Python: env.Python, Image: image, Secret: environment.SecretIn(run.Namespace, env.IndexSecret)}
 	if image == "" {
 		r.Path = env.Path
 	}

@@ -45,7 +45,7 @@ func TestWhichImageAnEnvironmentIsFor(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff([]environment.Request{{Requirements: "numpy", Image: tt.image}}, w.makers.asked[:1]); diff != "" {
+			if diff := cmp.Diff([]environment.Request{{Namespace: "vision", Requirements: "numpy", Image: tt.image}}, w.makers.asked[:1]); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -218,7 +218,7 @@ func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob, code string) 
 	if env == nil || env.Requirements == "" && (env.Image != "" || env.Path == "" && env.Python == "") {
 		return preparation{}
 	}
-	request := environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path, Secret: environment.SecretIn(job.Namespace, env.IndexSecret)}
+	request := environment.Request{Namespace: job.Namespace, Requirements: env.Requirements, Python: env.Python, Path: env.Path, Secret: environment.SecretIn(job.Namespace, env.IndexSecret)}
 	var problem string
 	if request.Image, problem = c.imageFor(job); problem != "" {
 		return preparation{failure: problem}
