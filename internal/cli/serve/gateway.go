@@ -105,9 +105,9 @@ func (c *counter) Start(ctx context.Context) error {
 	if !c.begin(ctx, shown) {
 		return nil
 	}
-	known := &registry.Registry{Client: c.api, Vault: c.vault}
+	known := &registry.Registry{Client: c.api, Vault: c.vault, Measure: c.measure}
 	g, err := gateway.New(gateway.Options{
-		Stores: c.stores, Catalog: catalog{known, c.stores}, Keyring: known, Address: c.address, Certificate: shown, AtOnce: gatewayAtOnce, Log: c.log,
+		Stores: c.stores, Catalog: known, Keyring: known, Address: c.address, Certificate: shown, AtOnce: gatewayAtOnce, Log: c.log,
 	})
 	if err != nil {
 		return err
@@ -123,22 +123,14 @@ func (c *counter) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// catalog has heads say how large commits are, which is in the store of their namespace.
-type catalog struct {
-	*registry.Registry
-	stores *warehouse.Warehouse
-}
-
-// Heads implements [gateway.Catalog].
-func (c catalog) Heads(namespace, name string) ref.Heads {
-	return c.Measured(namespace, name, func(ctx context.Context, id digest.ID) (dataset.Size, error) {
-		store, err := c.stores.Store(ctx, namespace)
-		if err != nil {
-			return dataset.Size{}, err
-		}
-		found, err := store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
-		return dataset.Size{Files: found.Tree.Files, Bytes: found.Tree.Bytes}, err
-	})
+// measure says how large a commit is, which is in the store of its namespace.
+func (c *counter) measure(ctx context.Context, namespace string, commit digest.ID) (dataset.Size, error) {
+	store, err := c.stores.Store(ctx, namespace)
+	if err != nil {
+		return dataset.Size{}, err
+	}
+	found, err := store.Dataset(&ref.Memory{}).Resolve(ctx, commit.String())
+	return dataset.Size{Files: found.Tree.Files, Bytes: found.Tree.Bytes}, err
 }
 
 // keys are the door's; none where there is no gateway.

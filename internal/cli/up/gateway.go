@@ -90,7 +90,7 @@ func dropFolders(uploads string, now time.Time) error {
 }
 
 // measure says how large a commit is, which the Dataset shows.
-func (s *s3) measure(ctx context.Context, id digest.ID) (dataset.Size, error) {
+func (s *s3) measure(ctx context.Context, _ string, id digest.ID) (dataset.Size, error) {
 	c, err := s.store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
 	return dataset.Size{Files: c.Tree.Files, Bytes: c.Tree.Bytes}, err
 }

@@ -29,7 +29,7 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		VolumesDir:   m.path("volumes"),
 		Pipelines: &pipeline.Machine{
 			Store: func(context.Context, string) (*data.Store, error) { return m.data, nil }, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.outfitter,
-			Unmountable: unmountable(m.tier), Interpreter: m.interpreter.Describe, Run: m.builder.Ask, Program: program, Worker: m.worker, Images: m.stages, Transcript: m.printed,
+			Unmountable: unmountable(m.tier), Interpreter: m.interpreter.Describe, Run: prepared{m.builder}.run, Program: program, Worker: m.worker, Images: m.stages, Transcript: m.printed,
 			KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
 		},
 		NodeName:         nodeName(),

@@ -50,5 +50,10 @@ func (p prepared) Path(_, key string) (string, error) { return p.builder.Path(ke
 // Bench implements volume.Environments.
 func (p prepared) Bench(_, key, who string) (string, error) { return p.builder.Bench(key, who) }
 
+// run is pipeline.Machine.Run.
+func (p prepared) run(ctx context.Context, _ string, argv ...string) (string, error) {
+	return p.builder.Ask(ctx, argv...)
+}
+
 // oneScope is [reading.Options.Scope]: all namespaces share what was fetched.
 func oneScope(string) string { return "" }

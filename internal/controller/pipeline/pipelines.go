@@ -64,9 +64,9 @@ type Machine struct {
 	// Interpreter describes the Python that programs find without an environment
 	// of their own.
 	Interpreter func(context.Context) (string, error)
-	// Run runs a program that a stage brings along, as the stage's members do, and
-	// returns its output. Nil: the program runs as a child of this process.
-	Run func(ctx context.Context, argv ...string) (string, error)
+	// Run runs a program that a stage of a namespace brings along, as the stage's members
+	// do, and returns its output. Nil: the program runs as a child of this process.
+	Run func(ctx context.Context, namespace string, argv ...string) (string, error)
 	// Transcript writes the output of a job's members, each line behind its member's name if there are
 	// several. Nil: members bring it with their files.
 	Transcript func(ctx context.Context, job *v1alpha1.TrainingJob, to io.Writer) error

@@ -38,7 +38,7 @@ var (
 // spark finds the Spark and the Java of a stage: before anything waits for them. Java
 // counts for results, as the interpreter does; its folder is returned.
 func (c *Runs) spark(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pipeline.Fingerprint) (string, error) {
-	where := spark.Where{Python: "python3", MachineJava: os.Getenv(javaHome), Run: c.deps.Machine.Run}
+	where := spark.Where{Python: "python3", MachineJava: os.Getenv(javaHome), Run: c.deps.Machine.runFor(run.Namespace)}
 	for _, v := range stage.Spec.Env {
 		if v.Name == javaHome {
 			where.JavaHome = v.Value
@@ -65,6 +65,14 @@ func (c *Runs) spark(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipe
 	print.ID += " java " + found.Java
 	print.Parts["java"] = found.Java
 	return found.JavaHome, nil
+}
+
+// runFor is Run for one namespace; nil where Run is.
+func (m *Machine) runFor(namespace string) func(ctx context.Context, argv ...string) (string, error) {
+	if m.Run == nil {
+		return nil
+	}
+	return func(ctx context.Context, argv ...string) (string, error) { return m.Run(ctx, namespace, argv...) }
 }
 
 // executorsOf is with how many executors a stage starts, and how many it has at most.

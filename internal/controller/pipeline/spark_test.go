@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -245,6 +247,12 @@ func TestSparkOfWhatAnImageStandsFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.machine.Images, r.machine.Environments = mapped(folder), ready(folder)
+	namespaces := map[string]bool{}
+	r.machine.Run = func(ctx context.Context, namespace string, argv ...string) (string, error) {
+		namespaces[namespace] = true
+		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
+		return string(out), err
+	}
 	r.put("texts", map[string]string{"a": "1"})
 	r.apply(`
 metadata: {name: words}
@@ -259,6 +267,9 @@ spec:
 	run := r.finish("words")
 	if run.Status.Phase != v1alpha1.RunFailed || !strings.Contains(run.Status.Message, "looks in what the image stands for") {
 		t.Errorf("%s: %s", run.Status.Phase, run.Status.Message)
+	}
+	if len(namespaces) != 1 || !namespaces[space] {
+		t.Errorf("the stage's program is run for the namespaces %v", namespaces)
 	}
 }
 

@@ -87,7 +87,10 @@ func TestRegistry(t *testing.T) {
 	}
 	known := &registry.Registry{
 		Client: server, Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) },
-		Measure: func(ctx context.Context, id digest.ID) (dataset.Size, error) {
+		Measure: func(ctx context.Context, namespace string, id digest.ID) (dataset.Size, error) {
+			if namespace != "team" {
+				t.Errorf("a commit of namespace %q is measured", namespace)
+			}
 			c, err := store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
 			return dataset.Size{Files: c.Tree.Files, Bytes: c.Tree.Bytes}, err
 		},

@@ -33,8 +33,8 @@ const (
 // Registry asks Kubernetes. Client is required; it reads from the API server itself.
 type Registry struct {
 	Client client.Client
-	// Measure says how large a commit is that a branch is about to be at.
-	Measure func(context.Context, digest.ID) (dataset.Size, error)
+	// Measure says how large a commit of a namespace is that a branch is about to be at.
+	Measure func(ctx context.Context, namespace string, commit digest.ID) (dataset.Size, error)
 	// Vault has the keys. Nil: they are in the namespaces whose datasets they open,
 	// where whoever may write Secrets can make some for any user.
 	Vault *Vault
@@ -88,12 +88,13 @@ func (r *Registry) Datasets(ctx context.Context, namespace string) ([]gateway.Da
 
 // Heads implements [gateway.Catalog].
 func (r *Registry) Heads(namespace, name string) ref.Heads {
-	return r.Measured(namespace, name, r.Measure)
-}
-
-// Measured are the heads of a dataset whose commits somebody else measures.
-func (r *Registry) Measured(namespace, name string, measure func(context.Context, digest.ID) (dataset.Size, error)) ref.Heads {
-	return heads{&dataset.Heads{Client: r.Client, Namespace: namespace, Name: name, Measure: measure}}
+	object := &dataset.Heads{Client: r.Client, Namespace: namespace, Name: name}
+	if r.Measure != nil {
+		object.Measure = func(ctx context.Context, commit digest.ID) (dataset.Size, error) {
+			return r.Measure(ctx, namespace, commit)
+		}
+	}
+	return heads{object}
 }
 
 // heads say in the gateway's words that there is no dataset.
