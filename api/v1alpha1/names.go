@@ -228,7 +228,7 @@ const (
 	// CodeDriver is the ephemeral CSI driver name of a volume that holds a
 	// writable copy of a code snapshot. Attribute "snapshot": the snapshot's
 	// digest. Members of one job on one machine share one copy: attribute "job",
-	// the job's UID. On a cluster each pod has its own: attribute "copy", the
+	// the UID of the job that owns the pod. On a cluster each pod has its own: attribute "copy", the
 	// name of an emptyDir of the pod in which it lies, and which a container mounts;
 	// without it the volume is read-only.
 	CodeDriver = "code.muster.dev"

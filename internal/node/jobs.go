@@ -13,36 +13,28 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/origin"
 )
 
 // jobs watches which TrainingJobs exist, so that what is kept for them can go
 // with them.
 type jobs struct {
 	node     *Node
-	client   metadata.Interface
 	informer cache.SharedIndexInformer
 }
 
-var trainingJobs = v1alpha1.GroupVersion.WithResource("trainingjobs")
-
 func newJobs(n *Node, client metadata.Interface) *jobs {
-	informer := metadatainformer.NewFilteredMetadataInformer(client, trainingJobs, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	return &jobs{node: n, client: client, informer: informer}
+	informer := metadatainformer.NewFilteredMetadataInformer(client, origin.TrainingJobs, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	return &jobs{node: n, informer: informer}
 }
 
-// uid is the UID of a job by its name; empty: there is no such job.
-func (j *jobs) uid(ctx context.Context, namespace, name string) types.UID {
-	object, ok, err := j.informer.GetStore().GetByKey(namespace + "/" + name)
+// uid is the UID of a job as the watch shows it; empty: it shows none.
+func (j *jobs) uid(name types.NamespacedName) types.UID {
+	object, ok, err := j.informer.GetStore().GetByKey(name.String())
 	if m, isMeta := object.(*metav1.PartialObjectMetadata); err == nil && ok && isMeta {
 		return m.UID
 	}
-	// The cache may lag behind a job that was just made.
-	m, err := j.client.Resource(trainingJobs).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return ""
-	}
-	return m.UID
+	return ""
 }
 
 // run removes what is kept for jobs that are gone: at first all those that

@@ -20,6 +20,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/origin"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/rig"
 )
@@ -37,9 +38,11 @@ type world struct {
 	data   string
 	id     string // makes UIDs unique: control groups are the machine's
 	client *fake.Clientset
-	config func(*Config)
-	node   *Node
-	stop   func()
+	// metadata is the API as the node sees TrainingJobs and Placements.
+	metadata *metadatafake.FakeMetadataClient
+	config   func(*Config)
+	node     *Node
+	stop     func()
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when a pod or a node has changed
@@ -57,6 +60,11 @@ func newWorld(t testing.TB, edit func(*Config), objects ...*corev1.ConfigMap) *w
 			t.Fatal(err)
 		}
 	}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w.metadata = metadatafake.NewSimpleMetadataClient(scheme)
 	w.watch()
 	w.start()
 	t.Cleanup(func() {
@@ -139,11 +147,7 @@ func (w *world) start() {
 	if w.config != nil {
 		w.config(&config)
 	}
-	scheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		w.t.Fatal(err)
-	}
-	w.node, err = newNode(config, clients{Core: w.client, Metadata: metadatafake.NewSimpleMetadataClient(scheme)})
+	w.node, err = newNode(config, clients{Core: w.client, Metadata: w.metadata})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -207,6 +211,19 @@ func (b *podBuilder) ownedBy(apiVersion, kind string) *podBuilder {
 	return b
 }
 
+// of makes the pod a member of the gang of a TrainingJob, which has this code.
+func (b *podBuilder) of(job, uid string) *podBuilder {
+	b.member()
+	b.pod.OwnerReferences[0].Name, b.pod.Labels[v1alpha1.LabelJob] = job, job
+	b.pod.Spec.Volumes = []corev1.Volume{{Name: "code", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+		Driver: v1alpha1.CodeDriver, VolumeAttributes: map[string]string{"snapshot": "sha256:00", "job": uid},
+	}}}}
+	c := &b.pod.Spec.Containers[0]
+	c.WorkingDir = "/muster/code"
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "code", MountPath: "/muster/code"}}
+	return b
+}
+
 func (b *podBuilder) restart(p corev1.RestartPolicy) *podBuilder {
 	b.pod.Spec.RestartPolicy = p
 	return b
@@ -220,6 +237,21 @@ func (w *world) create(b *podBuilder) *corev1.Pod {
 		w.t.Fatal(err)
 	}
 	return pod
+}
+
+// createJob makes a TrainingJob.
+func (w *world) createJob(namespace, name, uid string) {
+	w.t.Helper()
+	jobs, ok := w.metadata.Resource(origin.TrainingJobs).Namespace(namespace).(metadatafake.MetadataClient)
+	if !ok {
+		w.t.Fatal("the client of the test makes no objects")
+	}
+	if _, err := jobs.CreateFake(&metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TrainingJob"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)},
+	}, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // dir is the folder of the pod that was made with a UID.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -263,19 +264,35 @@ func (fakeCode) Checkout(_ context.Context, _, _, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "train.py"), []byte("pass"), 0o600)
 }
 
+// TestCodeOfAnotherJob: members of a job share a writable folder, and a pod that names
+// another job, of its own namespace or another, is refused before it sees that folder.
+func TestCodeOfAnotherJob(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Code = fakeCode{} })
+	w.createJob("default", "mnist", "mine")
+	w.createJob("default", "bert", "bert-uid")
+	w.createJob("ann", "mnist", "anns")
+	for _, named := range []string{"bert-uid", "anns", "../pods"} {
+		w.create(newPod("thief-"+named[len(named)-4:], "touch stolen").of("mnist", named))
+		pod := w.await("thief-"+named[len(named)-4:], "fail", ended)
+		want := fmt.Sprintf("spec.volumes[0].csi.volumeAttributes: job %q: the TrainingJob with UID mine owns this pod, so name that or leave job out", named)
+		if pod.Status.Phase != corev1.PodFailed || pod.Status.Message != want {
+			t.Errorf("a pod of the job mine that names %s: %s, %q; want %q", named, pod.Status.Phase, pod.Status.Message, want)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(w.data, "jobs")); len(entries) > 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the jobs have folders: %v, %v", entries, err)
+	}
+	w.create(newPod("member", "test -f train.py").of("mnist", "mine"))
+	if pod := w.await("member", "end", ended); pod.Status.Phase != corev1.PodSucceeded {
+		t.Errorf("a member of the job: %+v", pod.Status)
+	}
+}
+
 func TestArchive(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Code = fakeCode{} })
+	w.createJob("default", "mnist", "job-uid")
 	member := func(uid string) *podBuilder {
-		return newPod("member", "test -f train.py && echo said "+uid).with(func(p *corev1.Pod) {
-			p.UID = types.UID(uid)
-			p.Labels[v1alpha1.LabelJob] = "mnist"
-			p.Spec.Volumes = []corev1.Volume{{Name: "code", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
-				Driver: v1alpha1.CodeDriver, VolumeAttributes: map[string]string{"snapshot": "sha256:00", "job": "job-uid"},
-			}}}}
-			c := &p.Spec.Containers[0]
-			c.WorkingDir = "/muster/code"
-			c.VolumeMounts = []corev1.VolumeMount{{Name: "code", MountPath: "/muster/code"}}
-		})
+		return newPod("member", "test -f train.py && echo said "+uid).of("mnist", "job-uid").with(func(p *corev1.Pod) { p.UID = types.UID(uid) })
 	}
 	for _, uid := range []string{"first", "second"} {
 		w.create(member(uid))

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/hostport"
 	"github.com/muster-dev/muster/internal/node/image"
@@ -107,7 +106,7 @@ func (w *worker) refreshed(err error) {
 
 // prepare makes everything that containers need, in a task.
 //
-//  1. Admit the pod, unless it was admitted before or came too late.
+//  1. Find its job and admit the pod, unless it was admitted before or came too late.
 //  2. Record it, before anything of it exists.
 //  3. Give it an address.
 //  4. Make its volumes; wait for what they are made of.
@@ -115,15 +114,18 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 	if fresh {
 		var refusal *admission.Refusal
 		changed := w.node.ledger.Change()
-		stands := func() (err error) {
-			refusal, err = w.node.origins.Stands(ctx, pod)
+		var job types.UID
+		comesFrom := func() (err error) {
+			if refusal, err = w.node.origins.Stands(ctx, pod); err == nil && refusal == nil {
+				job, err = w.node.origins.Job(ctx, pod, w.node.jobs.uid)
+			}
 			return err
 		}
-		if !w.insist(ctx, reasonCreating, stands) {
+		if !w.insist(ctx, reasonCreating, comesFrom) {
 			return
 		}
 		if refusal == nil {
-			refusal = w.node.admit(ctx, pod)
+			refusal = w.node.admit(ctx, pod, job)
 		}
 		if refusal != nil {
 			w.post(func() {
@@ -132,7 +134,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 			})
 			return
 		}
-		r := w.node.newRecord(ctx, pod)
+		r := w.node.newRecord(pod, job)
 		if !w.insist(ctx, reasonCreateError, func() error { return r.Write(w.node.config.podsDir()) }) {
 			return
 		}
@@ -223,10 +225,10 @@ func (w *worker) trouble(reason string, err error) {
 
 // admit decides whether the pod can run here and, if so, gives it what it
 // names. It waits for what another pod is just giving back.
-func (n *Node) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
+func (n *Node) admit(ctx context.Context, pod *corev1.Pod, job types.UID) *admission.Refusal {
 	deadline := n.config.Clock.After(patience)
 	for {
-		refusal, retry := n.tryAdmit(pod)
+		refusal, retry := n.tryAdmit(pod, job)
 		if refusal == nil || retry == nil || !refusal.Passing {
 			return refusal
 		}
@@ -240,7 +242,7 @@ func (n *Node) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
 	}
 }
 
-func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
+func (n *Node) tryAdmit(pod *corev1.Pod, job types.UID) (*admission.Refusal, <-chan struct{}) {
 	shared := n.shared(pod)
 	listening := hostport.Listeners{}
 	if shared && !hostport.AllFree(ledger.Ports(pod)) {
@@ -251,8 +253,8 @@ func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 		Root:     os.Geteuid() == 0,
 		UID:      int64(os.Geteuid()), GID: int64(os.Getegid()),
 		Limits: n.config.Limits,
-		Images: n.config.Images,
-		GPUs:   map[string]admission.GPU{},
+		Images: n.config.Images, Job: job,
+		GPUs: map[string]admission.GPU{},
 	}
 	if n.needsImages(pod) {
 		facts.NoImages = n.noImages()
@@ -273,26 +275,12 @@ func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 }
 
 // newRecord describes a pod for the next muster.
-func (n *Node) newRecord(ctx context.Context, pod *corev1.Pod) *podrecord.Record {
+func (n *Node) newRecord(pod *corev1.Pod, job types.UID) *podrecord.Record {
 	return &podrecord.Record{
 		Cluster: n.cluster, ResourceVersion: pod.ResourceVersion,
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name,
-		Job: n.jobOf(ctx, pod), GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod),
+		Job: job, GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod),
 	}
-}
-
-// jobOf is the UID of the TrainingJob that a pod belongs to; empty: none.
-func (n *Node) jobOf(ctx context.Context, pod *corev1.Pod) types.UID {
-	name := pod.Labels[v1alpha1.LabelJob]
-	if name == "" {
-		return ""
-	}
-	for i := range pod.Spec.Volumes {
-		if csi := pod.Spec.Volumes[i].CSI; csi != nil && csi.Driver == v1alpha1.CodeDriver && csi.VolumeAttributes["job"] != "" {
-			return types.UID(csi.VolumeAttributes["job"])
-		}
-	}
-	return n.jobs.uid(ctx, pod.Namespace, name)
 }
 
 // podRoot is the real folder of v1alpha1.PodRoot for a pod.

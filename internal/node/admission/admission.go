@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/node/limits"
@@ -49,6 +50,8 @@ type Facts struct {
 	Limits limits.Kept
 	// GPUs are the node's GPUs by UUID.
 	GPUs map[string]GPU
+	// Job is the UID of the TrainingJob that owns the pod; empty: none does.
+	Job types.UID
 	// PortHolder names who listens on a port of the host, and is empty when
 	// nobody does. Protocol is TCP, UDP or SCTP.
 	PortHolder func(protocol corev1.Protocol, port int32) string
@@ -62,7 +65,7 @@ type Facts struct {
 // several reasons, one that does not pass comes first.
 func Admit(pod *corev1.Pod, facts Facts) *Refusal {
 	c := &check{pod: pod, facts: facts}
-	steps := []func(){c.unknown, c.spec, c.podSecurity, c.volumes, c.containers, c.share, c.gpus}
+	steps := []func(){c.unknown, c.spec, c.podSecurity, c.volumes, c.job, c.containers, c.share, c.gpus}
 	for _, step := range steps {
 		if step(); c.refusal != nil && !c.refusal.Passing {
 			return c.refusal

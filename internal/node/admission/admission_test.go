@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -345,6 +346,34 @@ func TestImages(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", c.name, refusal.Message, c.why)
 			}
 		}
+	}
+}
+
+// TestWhoseJob: a pod that names a job names the one that owns it.
+func TestWhoseJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		owner, named, says string
+	}{
+		"no job":              {"", "", ""},
+		"its own":             {"mine", "mine", ""},
+		"a copy of its own":   {"mine", "", ""},
+		"another":             {"mine", "theirs", `spec.volumes[0].csi.volumeAttributes: job "theirs": the TrainingJob with UID mine owns this pod, so name that or leave job out`},
+		"a folder":            {"mine", "../pods", `spec.volumes[0].csi.volumeAttributes: job "../pods": the TrainingJob with UID mine owns this pod, so name that or leave job out`},
+		"a pod without a job": {"", "theirs", `spec.volumes[0].csi.volumeAttributes: job "theirs": no TrainingJob owns this pod, so leave job out`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := plain()
+			facts.Job = types.UID(c.owner)
+			r := Admit(pod(source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+				Driver: v1alpha1.CodeDriver, VolumeAttributes: map[string]string{"snapshot": "sha256:ab", "job": c.named},
+			}})), facts)
+			switch {
+			case c.says == "" && r != nil, c.says != "" && (r == nil || r.Error() != c.says):
+				t.Errorf("refused: %v, want %q", r, c.says)
+			case r != nil && r.Passing:
+				t.Error("it is tried again")
+			}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -37,7 +38,6 @@ func (c *check) csi(at string, csi *corev1.CSIVolumeSource) {
 	switch csi.Driver {
 	case v1alpha1.CodeDriver:
 		c.refuseIf(attributes["snapshot"] == "", at+"volumeAttributes", "needs snapshot, the digest of a code snapshot")
-		c.refuseIf(strings.ContainsAny(attributes["job"], "/.") || len(attributes["job"]) > 128, at+"volumeAttributes", "job %q is not a UID", attributes["job"])
 	case v1alpha1.EnvironmentDriver:
 		key, folder := attributes["key"], attributes["path"]
 		c.refuseIf((key == "") == (folder == ""), at+"volumeAttributes", "needs one of key and path")
@@ -51,6 +51,35 @@ func (c *check) csi(at string, csi *corev1.CSIVolumeSource) {
 	default:
 		c.refuse(at+"driver", "%q is not implemented by this node; it has %s, %s and %s", csi.Driver, v1alpha1.CodeDriver, v1alpha1.EnvironmentDriver, v1alpha1.DataDriver)
 	}
+}
+
+// job refuses a pod that names another job than its own: members of a job share a
+// writable folder.
+func (c *check) job() {
+	if r := OthersJob(c.pod, c.facts.Job); r != nil {
+		c.refuse(r.Field, "%s", r.Message)
+	}
+}
+
+// OthersJob returns a refusal for a pod with a volume that names another job than the one
+// that owns the pod; an empty UID: none does.
+func OthersJob(pod *corev1.Pod, job types.UID) *Refusal {
+	for i := range pod.Spec.Volumes {
+		csi := pod.Spec.Volumes[i].CSI
+		if csi == nil || csi.Driver != v1alpha1.CodeDriver {
+			continue
+		}
+		named := csi.VolumeAttributes["job"]
+		if named == "" || named == string(job) {
+			continue
+		}
+		owner := "no TrainingJob owns this pod, so leave job out"
+		if job != "" {
+			owner = fmt.Sprintf("the TrainingJob with UID %s owns this pod, so name that or leave job out", job)
+		}
+		return &Refusal{Field: fmt.Sprintf("spec.volumes[%d].csi.volumeAttributes", i), Message: fmt.Sprintf("job %q: %s", named, owner)}
+	}
+	return nil
 }
 
 // Below is true when a clean path is a folder or lies inside it.
