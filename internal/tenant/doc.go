@@ -1,4 +1,5 @@
-// Package tenant owns what somebody who uses Muster on a cluster is there: a
+// Package tenant owns what somebody who uses Muster on a cluster, or with others on one
+// machine, is there: a
 // namespace of their own, with the rights in it, a queue that they may use, a
 // network that only the members of gangs share, and a kubeconfig.
 //
@@ -10,6 +11,9 @@
 // for by TokenRequest: its life is bounded, removing the tenant ends it at
 // once, and every cluster gives one. A client certificate could not be taken
 // back, and not every cluster signs one.
+//
+// A [Profile] is what differs on one machine: the user is a Unix user, and there are
+// no network policies, no Pod Security and no tokens.
 //
 // It must not know any command, nor how jobs run.
 package tenant

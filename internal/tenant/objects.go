@@ -16,7 +16,8 @@ import (
 // it is.
 const LabelUser = v1alpha1.LabelUser
 
-// Tenant is somebody who uses Muster on a cluster.
+// Tenant is somebody who uses Muster on a cluster, or with others on one machine
+// ([OfMachine]).
 type Tenant struct {
 	// Name is that of the user, of their namespace and of their service
 	// account.
@@ -28,6 +29,8 @@ type Tenant struct {
 	// address that an identity provider vouches for. Empty: they get a service
 	// account.
 	Identity string
+	// Profile is that of a cluster, unless it says otherwise.
+	Profile Profile
 }
 
 func (t Tenant) labels() map[string]string {
@@ -50,7 +53,9 @@ func (t Tenant) subject() []rbacv1.Subject {
 // itself are refused in it: jobs are made into pods by Muster, which may more.
 func (t Tenant) namespace() *corev1.Namespace {
 	labels := t.labels()
-	labels["pod-security.kubernetes.io/enforce"] = "baseline"
+	if t.Profile.PodSecurity == BaselinePods {
+		labels["pod-security.kubernetes.io/enforce"] = "baseline"
+	}
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: t.Name, Labels: labels, Annotations: map[string]string{v1alpha1.AnnotationQueue: t.Queue},
 	}}
@@ -69,12 +74,9 @@ func (t Tenant) objects() []client.Object {
 		&rbacv1.RoleBinding{ObjectMeta: t.named("muster-queue"), RoleRef: role("Role", "muster-queue"), Subjects: t.subject()},
 		t.names(),
 	}
-	no := false
-	// Its tokens speak for the namespace at the manager's door, and nowhere else:
-	// it has no rights.
-	out = append(out, &corev1.ServiceAccount{ObjectMeta: t.named(v1alpha1.DoorAccount), AutomountServiceAccountToken: &no})
-	if t.Identity == "" {
-		out = append(out, &corev1.ServiceAccount{ObjectMeta: t.named(t.Name), AutomountServiceAccountToken: &no})
+	out = append(out, t.accounts()...)
+	if t.Profile.Network == HostNetwork {
+		return out
 	}
 	return append(out, t.network()...)
 }

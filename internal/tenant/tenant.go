@@ -31,8 +31,7 @@ func Add(ctx context.Context, server client.Client, t Tenant) (queueMade bool, e
 	if err := putNamespace(ctx, server, t); err != nil {
 		return false, err
 	}
-	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: t.Queue, Labels: t.labels()}}
-	err = server.Create(ctx, queue)
+	err = server.Create(ctx, t.queue())
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return false, fmt.Errorf("creating queue %s: %w", t.Queue, err)
 	}

@@ -1,0 +1,86 @@
+package tenant
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Profile is what differs between the tenants of a cluster and those of one machine. The
+// zero value is the profile of a cluster, which is the stricter one.
+type Profile struct {
+	// Network says who reaches the tenant's pods, and whom they reach.
+	Network Network
+	// PodSecurity says which pods the API server refuses in the tenant's namespace.
+	PodSecurity PodSecurity
+	// Identity says how the tenant shows who they are.
+	Identity Identity
+	// Parent is the queue above the tenant's queue, if that is made for them. Empty: none.
+	Parent string
+}
+
+// Network is what of the network a tenant's pods share.
+type Network int
+
+const (
+	// GangNetwork is closed by network policies, but for members of gangs.
+	GangNetwork Network = iota
+	// HostNetwork has no network policies, since nothing on one machine enforces
+	// them.
+	HostNetwork
+)
+
+// PodSecurity is a level of Pod Security.
+type PodSecurity int
+
+const (
+	// BaselinePods refuses pods that reach for the machine itself.
+	BaselinePods PodSecurity = iota
+	// PodsOfTheUser sets no label, so that hostPath is allowed. The node has to run each pod
+	// as the user of its namespace.
+	PodsOfTheUser
+)
+
+// Identity is how a tenant shows who they are.
+type Identity int
+
+const (
+	// AccountIdentity is [Tenant.Identity], else a service account of their own; tokens of
+	// another account are for the door.
+	AccountIdentity Identity = iota
+	// SocketIdentity is [Tenant.Identity] at a socket, without any service account.
+	SocketIdentity
+)
+
+// OfMachine is the tenant for a Unix user of one machine. Parent is the queue above
+// the user's queue; empty: none. All users of a parent have equal shares.
+func OfMachine(uid uint32, parent string) Tenant {
+	name := fmt.Sprintf("u-%d", uid)
+	return Tenant{
+		Name: name, Queue: name, Identity: fmt.Sprintf("unix:%d", uid),
+		Profile: Profile{Network: HostNetwork, PodSecurity: PodsOfTheUser, Identity: SocketIdentity, Parent: parent},
+	}
+}
+
+// queue is the tenant's queue where it is made for them.
+func (t Tenant) queue() *v1alpha1.Queue {
+	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: t.Queue, Labels: t.labels()}, Spec: v1alpha1.QueueSpec{Parent: t.Profile.Parent}}
+}
+
+// accounts are the tenant's service accounts. The tokens of the door's speak for the
+// namespace at the manager's door, and nowhere else: it has no rights.
+func (t Tenant) accounts() []client.Object {
+	if t.Profile.Identity == SocketIdentity {
+		return nil
+	}
+	no := false
+	out := []client.Object{&corev1.ServiceAccount{ObjectMeta: t.named(v1alpha1.DoorAccount), AutomountServiceAccountToken: &no}}
+	if t.Identity == "" {
+		out = append(out, &corev1.ServiceAccount{ObjectMeta: t.named(t.Name), AutomountServiceAccountToken: &no})
+	}
+	return out
+}

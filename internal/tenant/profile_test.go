@@ -1,0 +1,71 @@
+package tenant
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// TestProfiles: the objects of each kind of tenant, to whom they give rights, and what the
+// namespace refuses.
+func TestProfiles(t *testing.T) {
+	rights := []string{"*v1.RoleBinding muster-user", "*v1.Role muster-queue", "*v1.RoleBinding muster-queue", "*v1.ClusterRoleBinding muster-names-%s"}
+	network := []string{"*v1.NetworkPolicy muster-closed", "*v1.NetworkPolicy muster-gangs", "*v1.NetworkPolicy muster-builds", "*v1.NetworkPolicy muster-gateway", "*v1.NetworkPolicy muster-names"}
+	door := "*v1.ServiceAccount " + v1alpha1.DoorAccount
+	for _, c := range []struct {
+		name, namespace   string
+		tenant            Tenant
+		objects           []string // beside the rights
+		subject, security string
+		parent            string
+	}{
+		{"of a cluster", "ada", Tenant{Name: "ada", Queue: "vision"}, append([]string{door, "*v1.ServiceAccount ada"}, network...), "ServiceAccount ada", "baseline", ""},
+		{"of a cluster, by an identity", "ada", Tenant{Name: "ada", Queue: "vision", Identity: "ada@example.com"}, append([]string{door}, network...), "User ada@example.com", "baseline", ""},
+		{"of a machine", "u-1000", OfMachine(1000, ""), nil, "User unix:1000", "", ""},
+		{"of a machine, root", "u-0", OfMachine(0, ""), nil, "User unix:0", "", ""},
+		{"of a machine, below the queue of a group", "u-4294967294", OfMachine(4294967294, "vision"), nil, "User unix:4294967294", "", "vision"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var want, got []string
+			for _, right := range rights {
+				if right == rights[3] {
+					right = fmt.Sprintf(right, c.namespace)
+				}
+				want = append(want, right)
+			}
+			for _, o := range c.tenant.objects() {
+				got = append(got, fmt.Sprintf("%T %s", o, o.GetName()))
+				var subjects []rbacv1.Subject
+				switch o := o.(type) {
+				case *rbacv1.RoleBinding:
+					subjects = o.Subjects
+				case *rbacv1.ClusterRoleBinding:
+					subjects = o.Subjects
+				default:
+					continue
+				}
+				if len(subjects) != 1 || subjects[0].Kind+" "+subjects[0].Name != c.subject {
+					t.Errorf("%s gives rights to %+v, want %s", o.GetName(), subjects, c.subject)
+				}
+			}
+			if diff := cmp.Diff(slices.Concat(want, c.objects), got); diff != "" {
+				t.Error(diff)
+			}
+			n := c.tenant.namespace()
+			if n.Name != c.namespace || n.Labels["pod-security.kubernetes.io/enforce"] != c.security || n.Labels[LabelUser] != c.namespace {
+				t.Errorf("namespace %s has the labels %v", n.Name, n.Labels)
+			}
+			if q := c.tenant.queue(); q.Name != c.tenant.Queue || q.Spec.Parent != c.parent || q.Spec.Weight != nil || q.Spec.Borrowing != "" {
+				t.Errorf("queue %s: %+v", q.Name, q.Spec)
+			}
+			if quota := c.tenant.quota(); len(quota.Spec.Hard) == 0 {
+				t.Error("nothing bounds the objects of the tenant")
+			}
+		})
+	}
+}
