@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/limits"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -112,6 +113,8 @@ type Config struct {
 	HostIP string
 	// Reserved is kept back from what pods may request.
 	Reserved corev1.ResourceList
+	// Accounts tells which users the machine has. Default: those of its files.
+	Accounts scratch.Accounts
 	// Limits says whether the Runtime keeps the limits of containers.
 	Limits limits.Kept
 	// Log takes what a person may need to know. Default: nothing.
@@ -183,10 +186,7 @@ func hostIP(pods PodNetwork) string {
 	return "127.0.0.1"
 }
 
-func (c *Config) podsDir() string { return filepath.Join(c.DataDir, "pods") }
-func (c *Config) jobsDir() string { return filepath.Join(c.DataDir, "jobs") }
-
-// volumesDir is where claims' folders are made, by their own controller.
-func (c *Config) volumesDir() string { return filepath.Join(c.DataDir, "volumes") }
-
+func (c *Config) podsDir() string    { return filepath.Join(c.DataDir, "pods") }
+func (c *Config) jobsDir() string    { return filepath.Join(c.DataDir, "jobs") }
+func (c *Config) volumesDir() string { return filepath.Join(c.DataDir, "volumes") } // their controller makes them
 func (c *Config) archiveDir() string { return filepath.Join(c.DataDir, "archive") }

@@ -173,7 +173,7 @@ func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (*expansion.Va
 	}
 	v.Default("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	v.Default("HOSTNAME", hostname(pod))
-	return v, scratch.TellHome(v, scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: root, Container: u.spec.Name, UID: uid, GID: gid})
+	return v, w.node.scratch.TellHome(w.ctx, v, scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: root, Container: u.spec.Name, UID: uid, GID: gid})
 }
 
 // hostname is the pod's own host name.

@@ -130,7 +130,7 @@ func newNode(config Config, c clients) (*Node, error) {
 		}
 	}
 	n.factories = []informers.SharedInformerFactory{mine, all}
-	n.scratch = scratch.New(scratch.Options{DataDir: config.DataDir, Programs: scratch.Programs(config.Images)})
+	n.scratch = scratch.New(scratch.Options{DataDir: config.DataDir, Accounts: config.Accounts, Programs: scratch.Programs(config.Images)})
 	n.volumes = volume.New(volume.Config{
 		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
 		Environments: config.Environments, Code: config.Code, Data: config.Data, Mounts: config.Mounts,

@@ -7,10 +7,12 @@ package person
 import (
 	"context"
 	"os"
-	"os/user"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/account"
 )
 
 // everybody is whom the API server of an embedded Muster takes everybody for.
@@ -41,8 +43,12 @@ func Author(ctx context.Context, connect func() (client.WithWatch, error)) strin
 // Name returns user@host, or the user alone where the host has no name.
 func Name() string {
 	name := os.Getenv("USER")
-	if current, err := user.Current(); err == nil {
-		name = current.Username
+	users := account.New(account.Options{})
+	defer users.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if own, known := users.Own(ctx); known && own.Login != "" {
+		name = own.Login
 	}
 	host, err := os.Hostname()
 	if err != nil {

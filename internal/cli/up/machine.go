@@ -20,6 +20,7 @@ import (
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/account"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/up/gallery"
@@ -59,6 +60,7 @@ type machine struct {
 	began time.Time
 
 	plane   *controlplane.ControlPlane
+	users   *account.Directory
 	gpus    gpu.Source
 	runtime *process.Runtime
 	network *network.Network
@@ -140,6 +142,7 @@ func (m *machine) prepare(ctx context.Context) (err error) {
 	if m.store, err = source.Open(m.path("code")); err != nil {
 		return err
 	}
+	m.users = account.New(account.Options{})
 	ctx, cancel := context.WithTimeoutCause(ctx, m.startTimeout, errNotReady)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -152,7 +155,7 @@ func (m *machine) prepare(ctx context.Context) (err error) {
 		return err
 	})
 	group.Go(func() (err error) {
-		m.gpus, err = gpu.Open(ctx, gpu.Options{Simulate: m.config.SimulateGPUs, Scope: string(m.home), Give: true})
+		m.gpus, err = gpu.Open(ctx, gpu.Options{Simulate: m.config.SimulateGPUs, Scope: string(m.home), Give: true, UserName: m.users.Name})
 		return err
 	})
 	group.Go(func() error { return m.prepareRuntime(ctx) })
@@ -330,6 +333,7 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 		ClientCAs:  credentials.ClientCAs,
 		ClientName: credentials.ClientName,
 		Limits:     limits.Of(process.LimitsAvailable()),
+		Accounts:   m.users,
 		Log:        m.log,
 	}
 	if m.tier == node.Isolated {
@@ -388,6 +392,9 @@ func (m *machine) close() error {
 	}
 	if m.gpus != nil {
 		errs = append(errs, m.gpus.Close())
+	}
+	if m.users != nil {
+		m.users.Close()
 	}
 	if m.plane != nil {
 		errs = append(errs, m.plane.Stop(ctx))

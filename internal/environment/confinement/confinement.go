@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/muster-dev/muster/internal/account"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Confinement, error) {
 	} else if able, reason := runtime.IsolationAvailable(ctx); !able {
 		c.reason = reason
 	}
-	c.hidden = places(append(o.Hidden, homes()...))
+	c.hidden = places(append(o.Hidden, homes(ctx)...))
 	if able, _ := process.LimitsAvailable(); able {
 		c.limits = &process.Limits{MemoryBytes: halfOfMemory(), PIDs: maxProcesses, CPURequestMillis: share}
 	}
@@ -137,10 +137,12 @@ func (c *Confinement) Take(ctx context.Context, path string) error {
 }
 
 // homes are the folders of the user who runs Muster.
-func homes() []string {
+func homes(ctx context.Context) []string {
 	found := []string{os.Getenv("HOME"), os.Getenv("XDG_RUNTIME_DIR")}
-	if account, err := user.Current(); err == nil {
-		found = append(found, account.HomeDir)
+	users := account.New(account.Options{})
+	defer users.Close()
+	if own, known := users.Own(ctx); known {
+		found = append(found, own.Home)
 	}
 	return found
 }

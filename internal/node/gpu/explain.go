@@ -118,7 +118,7 @@ func (e explainer) files() Finding {
 }
 
 func (e explainer) library(ctx context.Context) Finding {
-	source, err := openNVML(ctx)
+	source, err := openNVML(ctx, byNumber)
 	switch {
 	case errors.Is(err, errNotBuiltIn):
 		return Finding{Subject: "library", Detail: "NVML is not used: " + errNotBuiltIn.Error() + "; nvidia-smi is asked instead, which is slower."}

@@ -29,8 +29,8 @@ type Device struct {
 type Process struct {
 	// PID is the process's id as this process sees it.
 	PID int
-	// User is the name of its owner, or the numeric id where that has no name;
-	// empty if it cannot be seen.
+	// User is the login of its owner, or "uid N" where that is not known, or not
+	// yet; empty if it cannot be seen.
 	User string
 	// Command is its command line, or its name where that cannot be read;
 	// at most 200 characters.
@@ -92,6 +92,9 @@ type Options struct {
 	// Await has a source without devices look for a driver anew whenever it is
 	// asked for devices: one may be installed later.
 	Await bool
+	// UserName returns the login of a uid for display. It must not wait: samples are
+	// made with it. Default: "uid N".
+	UserName func(uid uint32) string
 	// LockDir is the folder of the machine-wide locks. Default: DefaultLockDir.
 	LockDir string
 }

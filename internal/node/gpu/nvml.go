@@ -17,14 +17,16 @@ import (
 // management asks the driver's own library.
 type management struct {
 	library nvml.Interface
+	// userName returns the login of a uid, and does not wait.
+	userName func(uint32) string
 	// mu keeps Close from pulling the library away under a call.
 	mu sync.RWMutex
 }
 
 // openNVML loads the library, which is part of the driver and not of this
 // program.
-func openNVML(ctx context.Context) (Source, error) {
-	m := &management{library: nvml.New()}
+func openNVML(ctx context.Context, name func(uint32) string) (Source, error) {
+	m := &management{library: nvml.New(), userName: name}
 	if code := m.library.Init(); code != nvml.SUCCESS {
 		return nil, fmt.Errorf("opening NVML: %w", code)
 	}
@@ -109,7 +111,7 @@ func (m *management) Sample(ctx context.Context) ([]Sample, error) {
 		if code != nvml.SUCCESS {
 			return fmt.Errorf("asking GPU %d for its UUID: %w", index, code)
 		}
-		s := Sample{UUID: uuid, Processes: nvmlProcesses(handle)}
+		s := Sample{UUID: uuid, Processes: m.processes(handle)}
 		if use, code := handle.GetUtilizationRates(); code == nvml.SUCCESS {
 			s.UtilizationPercent = int(use.Gpu)
 		}
@@ -128,7 +130,7 @@ func (m *management) Sample(ctx context.Context) ([]Sample, error) {
 	return samples, err
 }
 
-func nvmlProcesses(handle nvml.Device) []Process {
+func (m *management) processes(handle nvml.Device) []Process {
 	var list []Process
 	for _, running := range []func() ([]nvml.ProcessInfo, nvml.Return){handle.GetComputeRunningProcesses, handle.GetMPSComputeRunningProcesses} {
 		infos, code := running()
@@ -141,7 +143,7 @@ func nvmlProcesses(handle nvml.Device) []Process {
 			if info.UsedGpuMemory != ^uint64(0) {
 				p.MemoryMiB = int64(info.UsedGpuMemory >> 20)
 			}
-			list = append(list, describe(procRoot, p))
+			list = append(list, describe(procRoot, m.userName, p))
 		}
 	}
 	return sortProcesses(list)

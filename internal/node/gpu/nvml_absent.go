@@ -7,6 +7,6 @@ import (
 	"fmt"
 )
 
-func openNVML(context.Context) (Source, error) {
+func openNVML(context.Context, func(uint32) string) (Source, error) {
 	return nil, fmt.Errorf("opening NVML: %w", errNotBuiltIn)
 }

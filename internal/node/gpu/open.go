@@ -157,8 +157,13 @@ func find(ctx context.Context, options Options) (Source, error) {
 		}
 		return newSimulated(options.Simulate, host, options.Scope)
 	}
-	smi := func(ctx context.Context) (Source, error) { return openSMIIn(ctx, options.Root) }
-	for _, open := range []func(context.Context) (Source, error){openNVML, smi} {
+	name := options.UserName
+	if name == nil {
+		name = byNumber
+	}
+	nvml := func(ctx context.Context) (Source, error) { return openNVML(ctx, name) }
+	smi := func(ctx context.Context) (Source, error) { return openSMIIn(ctx, options.Root, name) }
+	for _, open := range []func(context.Context) (Source, error){nvml, smi} {
 		source, err := open(ctx)
 		if err == nil {
 			return source, nil

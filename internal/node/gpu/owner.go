@@ -3,9 +3,7 @@ package gpu
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,11 +18,11 @@ const maxCommand = 200
 // describe fills in who owns a process and what it runs, as far as /proc at
 // root tells. The command already known stays where /proc tells none: the
 // process may be in another container, or gone.
-func describe(root string, p Process) Process {
+func describe(root string, name func(uint32) string, p Process) Process {
 	dir := filepath.Join(root, strconv.Itoa(p.PID))
 	var stat unix.Stat_t
 	if err := unix.Stat(dir, &stat); err == nil {
-		p.User = userName(stat.Uid)
+		p.User = name(stat.Uid)
 	}
 	if raw, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil && len(raw) > 0 {
 		p.Command = string(bytes.ReplaceAll(bytes.TrimRight(raw, "\x00"), []byte{0}, []byte{' '}))
@@ -50,13 +48,8 @@ func printable(s string) string {
 	return s
 }
 
-func userName(uid uint32) string {
-	id := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(id); err == nil {
-		return u.Username
-	}
-	return fmt.Sprint(id)
-}
+// byNumber names a user by the uid alone.
+func byNumber(uid uint32) string { return "uid " + strconv.FormatUint(uint64(uid), 10) }
 
 // sortProcesses orders by PID and joins entries of one process: the driver
 // tells a process that computes and draws twice.

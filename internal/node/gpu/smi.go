@@ -44,16 +44,18 @@ type smi struct {
 	// root is where the files of the machine are whose program is asked, wherever the
 	// driver has it then; empty: path is asked.
 	root, path string
+	// userName returns the login of a uid, and does not wait.
+	userName func(uint32) string
 
 	// mu guards files, the device files that the program told, by UUID.
 	mu    sync.Mutex
 	files map[string]string
 }
 
-func openSMI(ctx context.Context) (Source, error) { return openSMIIn(ctx, "") }
+func openSMI(ctx context.Context) (Source, error) { return openSMIIn(ctx, "", byNumber) }
 
-func openSMIIn(ctx context.Context, root string) (Source, error) {
-	s := &smi{root: root, proc: procRoot}
+func openSMIIn(ctx context.Context, root string, name func(uint32) string) (Source, error) {
+	s := &smi{root: root, proc: procRoot, userName: name}
 	if root == "" {
 		var err error
 		if s.path, err = exec.LookPath("nvidia-smi"); err != nil {
@@ -132,7 +134,7 @@ func (s *smi) Sample(ctx context.Context) ([]Sample, error) {
 	samples := make([]Sample, 0, len(rows))
 	for _, r := range rows {
 		for _, p := range processes[r.sample.UUID] {
-			r.sample.Processes = append(r.sample.Processes, describe(s.proc, p))
+			r.sample.Processes = append(r.sample.Processes, describe(s.proc, s.userName, p))
 		}
 		r.sample.Processes = sortProcesses(r.sample.Processes)
 		samples = append(samples, r.sample)

@@ -1,15 +1,17 @@
 package scratch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
-	"os/user"
 	"path"
 	"strconv"
 	"strings"
 
+	"github.com/muster-dev/muster/internal/account"
 	"github.com/muster-dev/muster/internal/node/expansion"
 	"github.com/muster-dev/muster/internal/osfile"
 )
@@ -17,23 +19,26 @@ import (
 // homeFolder is the folder of homes in the pod's root.
 const homeFolder = "home"
 
-// User returns the home folder and the name of a user, by the machine's accounts; nil is the user who
-// runs Muster. The home is empty for a user without an account.
-func User(uid *int64) (home, name string) {
-	own := uid == nil
-	if own {
-		id := int64(os.Geteuid())
-		uid = &id
+// Accounts tells which users the machine has; *account.Directory is one.
+type Accounts interface {
+	ByUID(ctx context.Context, uid uint32) (account.Account, bool, error)
+}
+
+// user returns the home folder and the name of a user, by the machine's accounts; nil is the user who
+// runs Muster. The home is empty for a user without an account, or without a home.
+func (s *Scratch) user(ctx context.Context, uid *int64) (home, name string, err error) {
+	id := number(uid, os.Geteuid())
+	if uid == nil {
 		// A container runtime sets / for a user that it does not know.
 		if set := os.Getenv("HOME"); set != "" && (set != "/" || id == 0) {
-			return set, os.Getenv("USER")
+			return set, os.Getenv("USER"), nil
 		}
 	}
-	account, err := user.LookupId(strconv.FormatInt(*uid, 10))
-	if err != nil {
-		return "", ""
+	if id < 0 || int64(id) > math.MaxUint32 {
+		return "", "", nil
 	}
-	return account.HomeDir, account.Username
+	found, _, err := s.accounts.ByUID(ctx, uint32(id))
+	return found.Home, found.Login, err
 }
 
 // HomeRequest asks for the home folder of a container's user.
@@ -46,9 +51,18 @@ type HomeRequest struct {
 }
 
 // TellHome sets HOME, and USER if it is known, where the container does not set them itself. The home
-// is the one of the user's account. A user without an account has a folder of the pod.
-func TellHome(v *expansion.Variables, r HomeRequest) error {
-	home, name := User(r.UID)
+// is the one of the user's account. A user without an account has a folder of the pod. While the
+// directory of users is away, the error is that: a job would else run with another home than usual.
+func (s *Scratch) TellHome(ctx context.Context, v *expansion.Variables, r HomeRequest) error {
+	if _, set := v.Get("HOME"); set {
+		if _, set := v.Get("USER"); set {
+			return nil
+		}
+	}
+	home, name, err := s.user(ctx, r.UID)
+	if err != nil {
+		return fmt.Errorf("finding the home folder: %w", err)
+	}
 	if name != "" {
 		v.Default("USER", name)
 	}
@@ -56,7 +70,6 @@ func TellHome(v *expansion.Variables, r HomeRequest) error {
 		return nil
 	}
 	if home == "" {
-		var err error
 		if home, err = r.make(number(r.UID, os.Geteuid()), number(r.GID, os.Getegid())); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/internal/account"
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/expansion"
 	"github.com/muster-dev/muster/internal/node/process"
@@ -57,11 +58,14 @@ type Options struct {
 	// Programs are other files and folders of the machine that containers use. They stay visible in
 	// hidden folders, with the interpreters of Python environments.
 	Programs []string
+	// Accounts tells which users the machine has. Default: those of its files.
+	Accounts Accounts
 }
 
 // Scratch makes and removes the folders of containers.
 type Scratch struct {
-	options Options
+	options  Options
+	accounts Accounts
 
 	mu sync.Mutex
 	// removing are the pods whose folders are being removed. The channel is closed after that.
@@ -69,7 +73,13 @@ type Scratch struct {
 }
 
 // New returns a Scratch.
-func New(o Options) *Scratch { return &Scratch{options: o, removing: map[types.UID]chan struct{}{}} }
+func New(o Options) *Scratch {
+	s := &Scratch{options: o, accounts: o.Accounts, removing: map[types.UID]chan struct{}{}}
+	if s.accounts == nil {
+		s.accounts = account.New(account.Options{FilesOnly: true})
+	}
+	return s
+}
 
 // Request asks for the folders of one start of a container.
 type Request struct {
