@@ -1,0 +1,70 @@
+package frontproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/muster-dev/muster/internal/account"
+	"github.com/muster-dev/muster/internal/people/peer"
+)
+
+// Directory tells about users of the machine; *account.Directory is one.
+type Directory interface {
+	ByUID(ctx context.Context, uid uint32) (account.Account, bool, error)
+	Groups(ctx context.Context, uid uint32) ([]account.Group, error)
+	GroupNames(ctx context.Context, gids []uint32) ([]account.Group, error)
+}
+
+// UserPrefix and GroupPrefix begin the names of users and groups in the API.
+const (
+	UserPrefix  = "unix:"
+	GroupPrefix = "unix-group:"
+)
+
+// identity is a user as the API server is told.
+type identity struct {
+	user, login string
+	groups      []string
+}
+
+// identify returns the identity of a caller. The directory tells the groups; where it
+// does not know the user, or is away, the kernel does: those that the process had when
+// it connected. The error is that of ctx.
+func identify(ctx context.Context, d Directory, caller peer.Peer) (identity, error) {
+	who := identity{user: UserPrefix + strconv.FormatUint(uint64(caller.UID), 10)}
+	found, known, err := d.ByUID(ctx, caller.UID)
+	if err == nil {
+		who.login = found.Login
+	}
+	var groups []account.Group
+	if err == nil && known {
+		groups, err = d.Groups(ctx, caller.UID)
+	}
+	if !known || err != nil {
+		groups, err = d.GroupNames(ctx, append([]uint32{caller.GID}, caller.Groups...))
+	}
+	if err != nil && !errors.Is(err, account.ErrAway) {
+		return identity{}, fmt.Errorf("finding the groups of uid %d: %w", caller.UID, err)
+	}
+	for _, group := range groups {
+		who.groups = append(who.groups, GroupPrefix+group.Name)
+	}
+	slices.Sort(who.groups)
+	who.groups = slices.Compact(who.groups)
+	return who, nil
+}
+
+// set puts the identity into the headers of a request.
+func (i identity) set(header http.Header) {
+	header.Set("X-Remote-User", i.user)
+	for _, group := range i.groups {
+		header.Add("X-Remote-Group", group)
+	}
+	if i.login != "" {
+		header.Set("X-Remote-Extra-Login", i.login)
+	}
+}
