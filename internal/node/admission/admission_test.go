@@ -55,6 +55,20 @@ func mounted(s corev1.VolumeSource, at string) func(*corev1.Pod) {
 	}
 }
 
+// nested has a second volume be mounted at a path, the first one being from s.
+func nested(s corev1.VolumeSource, at string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		source(s)(p)
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "inner", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "inner", MountPath: at})
+	}
+}
+
+// dataless is a volume of a driver of this node that needs no data store.
+func dataless(driver string) corev1.VolumeSource {
+	return corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver, VolumeAttributes: map[string]string{"snapshot": "sha256:1", "path": "/venv"}}}
+}
+
 func limit(name corev1.ResourceName, amount string) func(*corev1.Pod) {
 	return first(func(c *corev1.Container) {
 		c.Resources.Limits = corev1.ResourceList{name: resource.MustParse(amount)}
@@ -137,6 +151,20 @@ func TestAdmit(t *testing.T) {
 		{"unknown resource", limit("example.com/fpga", "1"), c + "resources.limits.example.com/fpga", c + "resources.limits.example.com/fpga"},
 		{"absolute mount", mount(func(m *corev1.VolumeMount) { m.MountPath = "/data" }), c + "volumeMounts[0].mountPath", ""},
 		{"relative mount", mount(func(m *corev1.VolumeMount) { m.MountPath = "data" }), "", ""},
+		{"relative mount below the pod's root", first(func(c *corev1.Container) { c.WorkingDir, c.VolumeMounts[0].MountPath = "/muster/work", "data" }), "", ""},
+		{"relative mount below a relative folder", first(func(c *corev1.Container) { c.WorkingDir, c.VolumeMounts[0].MountPath = "work", "data" }), "", ""},
+		{"relative mount in a folder of the machine", first(func(c *corev1.Container) { c.WorkingDir, c.VolumeMounts[0].MountPath = "/etc", "cron.d/data" }), c + "volumeMounts[0].mountPath", ""},
+		{"relative mount beside the pod's root", first(func(c *corev1.Container) { c.WorkingDir, c.VolumeMounts[0].MountPath = "/muster/../etc", "data" }), c + "volumeMounts[0].mountPath", ""},
+		{"mount in code", nested(dataless(v1alpha1.CodeDriver), "/muster/v/data"), "", ""},
+		{"mount in an emptyDir", nested(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "/muster/v/data"), "", ""},
+		{"mount in a host path", nested(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}}, "/muster/v/data"), c + "volumeMounts[1].mountPath", ""},
+		{"relative mount in a host path", func(p *corev1.Pod) {
+			nested(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}}, "data")(p)
+			p.Spec.Containers[0].WorkingDir = "/muster/v"
+		}, c + "volumeMounts[1].mountPath", ""},
+		{"mount in a claim", nested(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, "/muster/v/data"), c + "volumeMounts[1].mountPath", ""},
+		{"mount in data", nested(dataOf(strings.Repeat("a", 64)), "/muster/v/data"), c + "volumeMounts[1].mountPath", ""},
+		{"mount in an environment", nested(dataless(v1alpha1.EnvironmentDriver), "/muster/v/bin/python"), c + "volumeMounts[1].mountPath", ""},
 		{"mount outside", mount(func(m *corev1.VolumeMount) { m.MountPath = "../data" }), c + "volumeMounts[0].mountPath", c + "volumeMounts[0].mountPath"},
 		{"read-only", mount(func(m *corev1.VolumeMount) { m.ReadOnly = true }), c + "volumeMounts[0].readOnly", ""},
 		{"propagation", mount(func(m *corev1.VolumeMount) { m.MountPropagation = ptr(corev1.MountPropagationBidirectional) }), c + "volumeMounts[0].mountPropagation", c + "volumeMounts[0].mountPropagation"},

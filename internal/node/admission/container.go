@@ -228,6 +228,7 @@ func (c *check) mount(at string, ctr *corev1.Container, m *corev1.VolumeMount) {
 			"Mount it below %s (the container finds that folder in $%s), or give a path relative to the working directory",
 			m.MountPath, v1alpha1.PodRoot, v1alpha1.EnvRoot)
 	}
+	c.place(at, ctr, m)
 	c.refuseIf(m.ReadOnly && writable(c.pod, m.Name), at+"readOnly",
 		"true cannot be enforced in the plain tier; remove it")
 }

@@ -29,7 +29,7 @@ func emptyDir(folder string, source *corev1.EmptyDirVolumeSource) (Volume, error
 		}
 	}
 	// MkdirAll is subject to the umask; any user of the pod may write.
-	return Volume{Path: folder}, os.Chmod(folder, mode)
+	return Volume{Path: folder, Own: true}, os.Chmod(folder, mode)
 }
 
 // memory mounts a file system in memory over the folder, once.
@@ -242,7 +242,7 @@ func (m *Manager) code(ctx context.Context, namespace, folder, digest, job strin
 	}
 	defer done()
 	if _, err := os.Stat(folder); err == nil {
-		return Volume{Path: folder}, nil
+		return Volume{Path: folder, Own: true}, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return Volume{}, err
@@ -255,7 +255,7 @@ func (m *Manager) code(ctx context.Context, namespace, folder, digest, job strin
 	if err := m.config.Code.Checkout(ctx, namespace, digest, unfinished); err != nil {
 		return Volume{}, fmt.Errorf("checking out code %s: %w", digest, err)
 	}
-	return Volume{Path: folder}, os.Rename(unfinished, folder)
+	return Volume{Path: folder, Own: true}, os.Rename(unfinished, folder)
 }
 
 // lockCheckout lets one caller at a time work on a folder; the others wait and

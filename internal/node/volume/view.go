@@ -66,6 +66,9 @@ type Request struct {
 	Dir string
 	// Expand replaces variables, for subPathExpr.
 	Expand func(string) string
+
+	// laid are the mounts of the plain tier so far.
+	laid []laid
 }
 
 // See makes a container's view: it creates sub-paths, and, in the plain tier,
@@ -133,8 +136,12 @@ func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
 		view.Mounts = append(view.Mounts, process.Mount{Source: base, SubPath: sub, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})
 		return nil
 	}
+	if err := r.place(source, target); err != nil {
+		return err
+	}
 	view.Links = append(view.Links, Link{At: target, To: source})
-	return place(source, target)
+	r.laid = append(r.laid, laid{at: target, volume: v, base: base, sub: sub})
+	return nil
 }
 
 // target is where the container sees the mount.
@@ -199,21 +206,4 @@ func makeSub(v Volume, sub string) error {
 		return fmt.Errorf("reading the subPath %q: %w", sub, err)
 	}
 	return nil
-}
-
-// place makes target a link to source. A link that is there already and leads
-// to the same place is left, since the members of a job share their code
-// folder.
-func place(source, target string) error {
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
-	}
-	err := os.Symlink(source, target)
-	if !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	if existing, err := os.Readlink(target); err == nil && existing == source {
-		return nil
-	}
-	return fmt.Errorf("%s exists already; choose another mountPath", target)
 }

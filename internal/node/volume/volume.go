@@ -23,6 +23,9 @@ type Volume struct {
 	ReadOnly bool
 	// Environment is true for a Python environment.
 	Environment bool
+	// Own is true for a folder of the pod, or a checkout that only members of its
+	// job have: in the plain tier other volumes may be mounted in it.
+	Own bool
 }
 
 // Objects reads what volumes are made of. Errors for what is not there satisfy

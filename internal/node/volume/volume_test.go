@@ -336,7 +336,7 @@ func TestSubPathStaysInside(t *testing.T) {
 
 func TestViews(t *testing.T) {
 	code, data := t.TempDir(), t.TempDir()
-	volumes := map[string]Volume{"code": {Path: code}, "data": {Path: data}, "env": {Path: "/venv", ReadOnly: true, Environment: true}}
+	volumes := map[string]Volume{"code": {Path: code, Own: true}, "data": {Path: data}, "env": {Path: "/venv", ReadOnly: true, Environment: true}}
 	ctr := &corev1.Container{WorkingDir: "/muster/code", VolumeMounts: []corev1.VolumeMount{
 		{Name: "data", MountPath: "data"}, {Name: "code", MountPath: "/muster/code"}, {Name: "env", MountPath: "/muster/env"},
 	}}
