@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -140,9 +141,8 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 			s.Isolation.SharedMemoryBytes = s.Limits.MemoryBytes
 		}
 	}
-	s.TerminationMessagePath, err = w.terminationPath(&s, u)
 	s.Env = variables.List()
-	return s, err
+	return s, w.tellLast(&s, u, &view)
 }
 
 // inherited are the variables that containers have from the node, since their
@@ -305,34 +305,23 @@ func (w *worker) names(pod *corev1.Pod) ([]process.Mount, error) {
 	return mounts, nil
 }
 
-// terminationPath is where the container leaves its last words. In the plain
+// tellLast says where the container leaves its last words. In the plain
 // tier only a path below the pod's root can be the container's own; the
 // default is a path of the machine that all would share.
-func (w *worker) terminationPath(s *process.Spec, u *unit) (string, error) {
-	target := path.Clean(u.spec.TerminationMessagePath)
-	if u.spec.TerminationMessagePath == "" {
-		target = corev1.TerminationMessagePathDefault
-	}
+func (w *worker) tellLast(s *process.Spec, u *unit, view *volume.View) (err error) {
+	target := cmp.Or(u.spec.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	target = path.Clean(target)
 	if s.Isolation == nil {
-		if !admission.Below(target, v1alpha1.PodRoot) {
-			return "", nil
+		if inside, ok := strings.CutPrefix(target, v1alpha1.PodRoot+"/"); ok {
+			s.TerminationMessageRoot, s.TerminationMessagePath, err = view.Message(path.Join(view.Root, inside))
 		}
-		inside := path.Join(w.node.podRoot(w.uid), strings.TrimPrefix(target, v1alpha1.PodRoot))
-		return inside, os.MkdirAll(filepath.Dir(inside), 0o755)
+		return err
 	}
-	folder := filepath.Join(w.node.config.podsDir(), string(w.uid), "termination")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", fmt.Errorf("making the termination message: %w", err)
-	}
-	file := filepath.Join(folder, fmt.Sprintf("%s.%d", u.spec.Name, u.next))
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		return "", fmt.Errorf("making the termination message: %w", err)
-	}
-	if err := os.Chmod(file, 0o666); err != nil {
-		return "", fmt.Errorf("making the termination message: %w", err)
-	}
-	s.Isolation.Mounts = append(s.Isolation.Mounts, process.Mount{Source: file, Target: target})
-	return target, nil
+	s.TerminationMessagePath = target
+	s.TerminationMessageFile, err = volume.MakeMessage(
+		filepath.Join(w.node.config.podsDir(), string(w.uid), "termination"), fmt.Sprintf("%s.%d", u.spec.Name, u.next))
+	s.Isolation.Mounts = append(s.Isolation.Mounts, process.Mount{Source: s.TerminationMessageFile, Target: target})
+	return err
 }
 
 // prune removes the folders of attempts but the last two, and keeps what they

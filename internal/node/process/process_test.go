@@ -502,6 +502,56 @@ func TestTerminationMessageAndEnvironment(t *testing.T) {
 	})
 }
 
+// TestTerminationMessageOfOthers: a program puts the file of another user in the place of its
+// termination message, and the shim does not read it.
+func TestTerminationMessageOfOthers(t *testing.T) {
+	for name, c := range map[string]struct{ script, want string }{
+		"a file":             {`mkdir sub; printf said > sub/message`, "said"},
+		"a link":             {`mkdir sub; ln -s "$OTHERS/message" sub/message`, ""},
+		"a link to a folder": {`ln -s "$OTHERS" sub`, ""},
+		"a link within":      {`mkdir a; printf said > a/message; ln -s a sub`, ""},
+		"another name":       {`mkdir sub; ln "$OTHERS/message" sub/message`, ""},
+		"a pipe":             {`mkdir sub; mkfifo sub/message`, ""},
+		"a folder":           {`mkdir -p sub/message`, ""},
+		"nothing":            {`true`, ""},
+		"through the root":   {`mkdir sub; ln -s /proc/self/root"$OTHERS/message" sub/message`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir() // one file system for both
+			root, others := filepath.Join(parent, "root"), filepath.Join(parent, "others")
+			if err := errors.Join(os.Mkdir(root, 0o755), os.Mkdir(others, 0o755), os.WriteFile(filepath.Join(others, "message"), []byte("secret"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			exit := wait(t, start(t, newRuntime(t), shell(c.script, func(s *Spec) {
+				s.Env, s.Dir = append(s.Env, "OTHERS="+others), root
+				s.TerminationMessageRoot, s.TerminationMessagePath = root, filepath.Join(root, "sub/message")
+			})))
+			if exit.Code != 0 || exit.Message != c.want {
+				t.Errorf("exit = %+v, want the message %q", exit, c.want)
+			}
+		})
+	}
+}
+
+// TestTerminationMessageOfAnotherTree: a program moves the folder in which its termination message is
+// mounted, and puts a link in its place.
+func TestTerminationMessageOfAnotherTree(t *testing.T) {
+	needRoot(t)
+	host := t.TempDir()
+	volume, file, secret := filepath.Join(host, "volume"), filepath.Join(host, "message"), filepath.Join(host, "secret")
+	if err := errors.Join(os.Mkdir(volume, 0o777), os.WriteFile(file, nil, 0o600), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	script := `set -e; printf said > /muster-test/sub/message; mv /muster-test/sub /muster-test/moved; mkdir /muster-test/sub; ln -s ` + secret + ` /muster-test/sub/message`
+	exit := wait(t, start(t, newRuntime(t), shell(script, func(s *Spec) {
+		s.TerminationMessageFile, s.TerminationMessagePath = file, "/muster-test/sub/message"
+		s.Isolation = &Isolation{Mounts: []Mount{{Source: volume, Target: "/muster-test"}, {Source: file, Target: "/muster-test/sub/message"}}}
+	})))
+	if exit.Code != 0 || exit.Message != "said" {
+		t.Errorf("exit = %+v, want the message that was written to the file", exit)
+	}
+}
+
 func TestUser(t *testing.T) {
 	needRoot(t)
 	eachTier(t, func(t *testing.T, tier func(*Spec)) {

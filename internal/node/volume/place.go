@@ -12,13 +12,6 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// laid is a mount of the plain tier: a link at a path, which leads to a path below a folder.
-type laid struct {
-	at        string
-	volume    Volume
-	base, sub string
-}
-
 // place makes target a link to source. A link that is there already and leads
 // to the same place is left, since the members of a job share their code
 // folder.
@@ -26,10 +19,13 @@ type laid struct {
 // The node may be root, and programs of the pod write to the folders above the link. So the link is
 // made below the pod's root, or in a folder of the pod that is mounted there, and no link of a
 // program is followed.
-func (r *Request) place(source, target string) error {
-	base, rel, err := r.outer(target)
+func (v *View) place(source, target string) error {
+	base, rel, own, err := v.outer(target)
 	if err != nil {
 		return err
+	}
+	if !own {
+		return fmt.Errorf("%s lies in a volume that is not the pod's own; choose another mountPath", target)
 	}
 	folder, err := makeBelow(base, path.Dir(rel))
 	if err != nil {
@@ -47,24 +43,23 @@ func (r *Request) place(source, target string) error {
 	return fmt.Errorf("%s exists already; choose another mountPath", target)
 }
 
-// outer returns the folder in which the link for a target is made, and the target's path below it.
-func (r *Request) outer(target string) (base, rel string, err error) {
-	if target == r.Root || !admission.Below(target, r.Root) {
-		return "", "", fmt.Errorf("%s is not below the pod's root; choose a mountPath below it", target)
+// outer returns the folder of the pod's root, or of the innermost volume, that a path lies in, the rest
+// of the path, and whether the folder is the pod's own. The rest may have links that programs made.
+func (v *View) outer(target string) (base, rel string, own bool, err error) {
+	if target == v.Root || !admission.Below(target, v.Root) {
+		return "", "", false, fmt.Errorf("%s is not below the pod's root; choose a path below it", target)
 	}
-	base, rel = r.Root, strings.TrimPrefix(target, r.Root+"/")
-	within := r.Root
-	for i := range r.laid {
-		m := &r.laid[i]
-		if m.at == target || !admission.Below(target, m.at) || !admission.Below(m.at, within) {
+	base, rel, own = v.Root, strings.TrimPrefix(target, v.Root+"/"), true
+	within := v.Root
+	for i := range v.Links {
+		l := &v.Links[i]
+		if l.At == target || !admission.Below(target, l.At) || !admission.Below(l.At, within) {
 			continue
 		}
-		if !m.volume.Own {
-			return "", "", fmt.Errorf("%s lies in a volume that is not the pod's own; choose another mountPath", target)
-		}
-		within, base, rel = m.at, m.base, path.Join(m.sub, strings.TrimPrefix(target, m.at+"/"))
+		within, base, own = l.At, strings.TrimSuffix(l.To, "/"+l.Sub), l.Own
+		rel = path.Join(l.Sub, strings.TrimPrefix(target, l.At+"/"))
 	}
-	return base, rel, nil
+	return base, rel, own, nil
 }
 
 // makeBelow makes the folders of a path below a folder where they are missing, and opens the last one.

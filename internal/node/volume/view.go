@@ -37,6 +37,10 @@ type View struct {
 type Link struct {
 	// At is where the container was told to look; To is the real folder.
 	At, To string
+	// Sub is the part of To below the volume. Programs may put links there.
+	Sub string
+	// Own is true where other volumes may be mounted in this one.
+	Own bool
 }
 
 // Resolve returns a value that is a path through one of the links as the path
@@ -66,9 +70,6 @@ type Request struct {
 	Dir string
 	// Expand replaces variables, for subPathExpr.
 	Expand func(string) string
-
-	// laid are the mounts of the plain tier so far.
-	laid []laid
 }
 
 // See makes a container's view: it creates sub-paths, and, in the plain tier,
@@ -136,11 +137,10 @@ func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
 		view.Mounts = append(view.Mounts, process.Mount{Source: base, SubPath: sub, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})
 		return nil
 	}
-	if err := r.place(source, target); err != nil {
+	if err := view.place(source, target); err != nil {
 		return err
 	}
-	view.Links = append(view.Links, Link{At: target, To: source})
-	r.laid = append(r.laid, laid{at: target, volume: v, base: base, sub: sub})
+	view.Links = append(view.Links, Link{At: target, To: source, Sub: sub, Own: v.Own})
 	return nil
 }
 

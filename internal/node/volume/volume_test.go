@@ -348,7 +348,7 @@ func TestViews(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(View{Root: root, Dir: filepath.Join(root, "code"), Environment: "/venv", Links: []Link{
-				{At: filepath.Join(root, "code"), To: code}, {At: filepath.Join(root, "env"), To: "/venv"}, {At: filepath.Join(root, "code", "data"), To: data},
+				{At: filepath.Join(root, "code"), To: code, Own: true}, {At: filepath.Join(root, "env"), To: "/venv"}, {At: filepath.Join(root, "code", "data"), To: data},
 			}}, view); diff != "" {
 				t.Error(diff)
 			}

@@ -72,6 +72,13 @@ type Spec struct {
 	// TerminationMessagePath is a file, as the command sees it, whose last
 	// MessageLimit bytes become Exit.Message. Empty: none.
 	TerminationMessagePath string `json:"terminationMessagePath,omitempty"`
+	// TerminationMessageRoot is a folder that TerminationMessagePath lies below, in the plain tier:
+	// programs may put links below it, which are not followed. Empty: "/".
+	TerminationMessageRoot string `json:"terminationMessageRoot,omitempty"`
+	// TerminationMessageFile is the file of the machine that is mounted at TerminationMessagePath.
+	// It is opened before the command starts, since programs may put another in the mount's place.
+	// Empty: none.
+	TerminationMessageFile string `json:"terminationMessageFile,omitempty"`
 }
 
 // Isolation gives a container mount, process, host name and IPC namespaces of

@@ -105,6 +105,9 @@ func (s *supervisor) start(folder string) *startError {
 	if err := s.openGroups(); err != nil {
 		return err
 	}
+	if err := s.openMessage(); err != nil {
+		return err
+	}
 	netns := -1
 	if iso := s.spec.Isolation; iso != nil {
 		if iso.NetNS != "" {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -166,29 +165,6 @@ func (s *supervisor) drain() {
 	case <-done:
 	case <-time.After(drainFor):
 	}
-}
-
-// message is the end of the termination message's file.
-func (s *supervisor) message() string {
-	path := s.spec.TerminationMessagePath
-	if path == "" {
-		return ""
-	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ""
-	}
-	f := os.NewFile(uintptr(fd), path)
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	if _, err := f.Seek(max(0, info.Size()-contract.MessageLimit), io.SeekStart); err != nil {
-		return ""
-	}
-	data, _ := io.ReadAll(io.LimitReader(f, contract.MessageLimit))
-	return strings.ToValidUTF8(string(data), "\uFFFD")
 }
 
 // fail sets the exit of a command that could not start.

@@ -253,11 +253,14 @@ func explain(err error, path string, c command, cred *syscall.Credential) *start
 
 // interpreter quotes the first line of a script, for people.
 func interpreter(path string) string {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a program may have put a pipe there meanwhile
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	buf := make([]byte, 128)
 	n, _ := f.Read(buf)
 	line, _, _ := strings.Cut(string(buf[:n]), "\n")

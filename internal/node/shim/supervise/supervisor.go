@@ -24,8 +24,11 @@ type supervisor struct {
 	shared   []*os.File
 	journal  *journal
 	spawner  chan spawnRequest
-	pumps    sync.WaitGroup
-	waiters  sync.WaitGroup
+	// messageFile or messageRoot is what the termination message is read from.
+	messageFile *os.File
+	messageRoot *os.Root
+	pumps       sync.WaitGroup
+	waiters     sync.WaitGroup
 
 	// mu guards what follows. It is held while a process is started, so that
 	// none can be reaped before it is known.
