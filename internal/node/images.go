@@ -324,7 +324,7 @@ func accountOf(img image.Image, uid, gid *int64, nonRoot bool) (string, error) {
 		group = strconv.FormatInt(*gid, 10)
 	}
 	if nonRoot {
-		switch number, err := strconv.ParseInt(user, 10, 64); {
+		switch number, err := strconv.ParseUint(user, 10, 31); { // as the shim reads it
 		case err != nil:
 			return "", fmt.Errorf("runAsNonRoot is true, and the image %s runs as %q, of which it is not known here whether that is root: set runAsUser to its number", img.Name, user)
 		case number == 0:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func (s *supervisor) settle() *startError {
 	}
 	if dir := s.spec.Dir; dir != "" {
 		// As other runtimes do; what is there and no folder is found later.
-		_ = os.MkdirAll(dir, 0o755)
+		makeFolders(dir)
 	}
 	if s.spec.Account == "" {
 		return nil
@@ -46,6 +47,21 @@ func (s *supervisor) settle() *startError {
 		s.spec.Env = append(s.spec.Env, "HOME="+a.home)
 	}
 	return nil
+}
+
+// makeFolders makes a folder of the container's tree, with those above it. Programs of the pod write to
+// volumes, and the image's owner to the rest: a link that leads out of the tree, such as one in
+// /proc/1/fd, is not followed.
+func makeFolders(dir string) {
+	if _, err := os.Lstat(dir); err == nil {
+		return
+	}
+	tree, err := os.OpenRoot("/")
+	if err != nil {
+		return
+	}
+	defer func() { _ = tree.Close() }()
+	_ = tree.MkdirAll(strings.TrimPrefix(filepath.Clean(dir), "/"), 0o755)
 }
 
 // mostTable is the longest table, in bytes: the image's owner wrote it, and the shim holds
@@ -95,13 +111,14 @@ const (
 	fieldHome    = 5
 )
 
-// findAccount looks up "user" or "user:group". Numbers need not be listed; a
-// user that is not has group 0, and a home folder of its own.
+// findAccount looks up "user" or "user:group". A number stays that number, whatever name the image's
+// owner gave to root. Numbers need not be listed; a user that is not has group 0, and a home folder of
+// its own.
 func findAccount(named, home string, users, groups [][]string) (account, *startError) {
 	user, group, withGroup := strings.Cut(named, ":")
 	a := account{home: home}
-	row := find(users, user)
 	number, isNumber := identity(user)
+	row := find(users, user, number, isNumber)
 	switch {
 	case row != nil:
 		uid, ok := identity(row[fieldNumber])
@@ -123,7 +140,7 @@ func findAccount(named, home string, users, groups [][]string) (account, *startE
 	}
 	if withGroup && group != "" {
 		gid, ok := identity(group)
-		if row := find(groups, group); row != nil {
+		if row := find(groups, group, gid, ok); row != nil {
 			gid, ok = identity(row[fieldNumber])
 		}
 		if !ok {
@@ -134,13 +151,11 @@ func findAccount(named, home string, users, groups [][]string) (account, *startE
 	return a, nil
 }
 
-// find returns the row of a name, else of a number; nil: there is none.
-func find(rows [][]string, key string) []string {
-	for _, field := range []int{fieldName, fieldNumber} {
-		for _, row := range rows {
-			if row[field] == key {
-				return row
-			}
+// find returns the row of a number, or else of a name; nil: there is none.
+func find(rows [][]string, name string, number uint32, isNumber bool) []string {
+	for _, row := range rows {
+		if n, ok := identity(row[fieldNumber]); isNumber && ok && n == number || !isNumber && row[fieldName] == name {
+			return row
 		}
 	}
 	return nil

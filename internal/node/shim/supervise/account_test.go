@@ -23,8 +23,8 @@ func table(text string) [][]string {
 }
 
 func TestFindAccount(t *testing.T) {
-	users := table("root:x:0:0:root:/root:/bin/sh\njupyter:x:1000:100::/home/jupyter:/bin/sh\nbad:x:many:0::/:\n7:x:1007:1007::/seven:\n")
-	groups := table("root:x:0:\nusers:x:100:\nvideo:x:44:jupyter,other\nrender:x:105:other\n")
+	users := table("root:x:0:0:root:/root:/bin/sh\njupyter:x:1000:100::/home/jupyter:/bin/sh\nbad:x:many:0::/:\n7:x:0:0::/seven:\n")
+	groups := table("root:x:0:\nusers:x:100:\nvideo:x:44:jupyter,other\nrender:x:105:other\n5:x:0:\nsudo:x:27:7\n")
 	for _, c := range []struct {
 		named string
 		want  account
@@ -37,7 +37,11 @@ func TestFindAccount(t *testing.T) {
 		{named: "jupyter:5", want: account{uid: 1000, gid: 5, groups: []uint32{44}, home: "/home/jupyter"}},
 		{named: "1234", want: account{uid: 1234, home: "/muster/home/a"}},
 		{named: "1234:1234", want: account{uid: 1234, gid: 1234, home: "/muster/home/a"}},
-		{named: "7", want: account{uid: 1007, gid: 1007, home: "/seven"}},
+		// A number stays that number, also where it is the name of root.
+		{named: "7", want: account{uid: 7, home: "/muster/home/a"}},
+		{named: "7:5", want: account{uid: 7, gid: 5, home: "/muster/home/a"}},
+		{named: "01000", want: account{uid: 1000, gid: 100, groups: []uint32{44}, home: "/home/jupyter"}},
+		{named: "+0", fault: `no user "+0"`},
 		{named: "nobody-here", fault: `no user "nobody-here"`},
 		{named: "jupyter:none", fault: `no group "none"`},
 		{named: "-1", fault: `no user "-1"`},
