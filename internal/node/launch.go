@@ -189,6 +189,7 @@ func hostname(pod *corev1.Pod) string {
 
 func (w *worker) setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container) (err error) {
 	uid, gid := admission.User(pod, ctr)
+	s.NoNewPrivileges = admission.Unprivileged(ctr)
 	if img, imaged := w.images[ctr.Name]; imaged {
 		if s.Account, err = accountOf(img, uid, gid, admission.NonRoot(pod, ctr)); err == nil {
 			s.Home, err = scratch.HomeInImage(scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: v1alpha1.PodRoot, Container: ctr.Name}, s.Account)
@@ -257,7 +258,7 @@ func (w *worker) isolate(s *process.Spec, pod *corev1.Pod, u *unit, mounts []pro
 		s.Isolation = &process.Isolation{}
 	}
 	_, imaged := w.images[u.spec.Name]
-	s.Isolation.Mounts = mounts
+	s.Isolation.Mounts, s.Isolation.Confine = mounts, admission.Confined(u.spec, s.UID, s.Account)
 	if imaged {
 		s.Isolation.Mounts = append(s.Isolation.Mounts, w.imageMounts(pod, u)...)
 	}

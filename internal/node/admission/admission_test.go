@@ -135,6 +135,7 @@ func TestAdmit(t *testing.T) {
 		}, "spec.securityContext.seccompProfile", "spec.securityContext.seccompProfile"},
 		{"privileged", security(corev1.SecurityContext{Privileged: ptr(true)}), c + "securityContext.privileged", c + "securityContext.privileged"},
 		{"not privileged", security(corev1.SecurityContext{Privileged: ptr(false), AllowPrivilegeEscalation: ptr(true)}), "", ""},
+		{"no escalation", security(corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false)}), "", ""},
 		{"capabilities", security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}), c + "securityContext.capabilities", c + "securityContext.capabilities"},
 		{"another user", security(corev1.SecurityContext{RunAsUser: ptr(int64(1000)), RunAsNonRoot: ptr(true)}), "", ""},
 		{"not root, as root", security(corev1.SecurityContext{RunAsNonRoot: ptr(true)}), c + "securityContext.runAsNonRoot", c + "securityContext.runAsNonRoot"},
@@ -462,4 +463,30 @@ func fieldOf(r *Refusal) string {
 		return ""
 	}
 	return r.Field
+}
+
+func TestConfined(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		escalate *bool
+		uid      *uint32
+		account  string
+		want     bool
+	}{
+		{"the node's user", nil, nil, "", false},
+		{"root", nil, ptr(uint32(0)), "", false},
+		{"another user", nil, ptr(uint32(1000)), "", true},
+		{"another user that wants to escalate", ptr(true), ptr(uint32(1000)), "", false},
+		{"another user that does not", ptr(false), ptr(uint32(1000)), "", true},
+		{"root of an image", nil, nil, "root:1000", false},
+		{"root of an image by number", nil, nil, "0:0", false},
+		{"root of an image by a longer number", nil, nil, "000", false},
+		{"a number of an image", nil, nil, "1000", true},
+		{"a name of an image", nil, nil, "jupyter:users", true},
+	} {
+		ctr := &corev1.Container{SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: c.escalate}}
+		if got := Confined(ctr, c.uid, c.account); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
 }

@@ -114,7 +114,6 @@ func (c *check) security(at string, ctr *corev1.Container, s *corev1.SecurityCon
 	c.refuseIf(s.SELinuxOptions != nil, at+"seLinuxOptions", "%s", notHere)
 	c.refuseIf(s.WindowsOptions != nil, at+"windowsOptions", "%s", notHere)
 	c.refuseIf(isTrue(s.ReadOnlyRootFilesystem) && !Imaged(c.facts.Images, ctr), at+"readOnlyRootFilesystem", "true %s", notHere)
-	c.refuseIf(s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation, at+"allowPrivilegeEscalation", "false %s", notHere)
 	c.refuseIf(s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount, at+"procMount", "only Default can be honoured; remove it")
 	c.seccomp(at+"seccompProfile", s.SeccompProfile)
 	c.appArmor(at+"appArmorProfile", s.AppArmorProfile)
@@ -155,6 +154,23 @@ func User(pod *corev1.Pod, ctr *corev1.Container) (uid, gid *int64) {
 		}
 	}
 	return uid, gid
+}
+
+// Confined is true for a container with mounts of its own that is to gain no rights from them: it runs
+// as another user than root, and does not ask for the opposite by allowPrivilegeEscalation. The user
+// is a number, or an account of its image ("user" or "user:group"); neither is the node's own.
+func Confined(ctr *corev1.Container, uid *uint32, account string) bool {
+	if s := ctr.SecurityContext; s != nil && isTrue(s.AllowPrivilegeEscalation) {
+		return false
+	}
+	user, _, _ := strings.Cut(account, ":")
+	return uid != nil && *uid != 0 || user != "" && user != "root" && strings.Trim(user, "0") != ""
+}
+
+// Unprivileged is true for a container that asks to gain no rights.
+func Unprivileged(ctr *corev1.Container) bool {
+	s := ctr.SecurityContext
+	return s != nil && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation
 }
 
 // NonRoot is true for a container that must not run as root.

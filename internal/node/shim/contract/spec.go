@@ -91,6 +91,10 @@ type Isolation struct {
 	// ReadOnlyRoot refuses writes to the tree, the container's own or the host's,
 	// but for /dev and the mounts in it.
 	ReadOnlyRoot bool `json:"readOnlyRoot,omitempty"`
+	// Confine is for a container of another user than root: set-user-ID programs and device files in
+	// Mounts have no effect, but where a path of the host is mounted at its own place, and unless it
+	// turns out to run as user 0 it gains no rights (NoNewPrivileges).
+	Confine bool `json:"confine,omitempty"`
 	// NetNS is the path of the network namespace to join. Empty: the host's.
 	NetNS string `json:"netNS,omitempty"`
 	// Hostname is the host name seen inside. Empty: the host's.

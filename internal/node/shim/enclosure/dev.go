@@ -115,3 +115,12 @@ func fileOwner(info os.FileInfo) (owner, bool) {
 	}
 	return owner{int(stat.Uid), int(stat.Gid)}, true
 }
+
+// deviceOf is the number of the file system that a file is on; 0: not known.
+func deviceOf(info os.FileInfo) uint64 {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	return stat.Dev
+}

@@ -167,7 +167,7 @@ func bindEntry(from, to *os.File, e fs.DirEntry) error {
 		return err
 	}
 	defer func() { _ = target.Close() }()
-	if err := attach(source, target, false); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EACCES) {
+	if err := attach(source, target, 0); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EACCES) {
 		return err
 	}
 	return nil
@@ -183,26 +183,26 @@ func (t *tree) mountAll() error {
 	slices.SortStableFunc(mounts, func(a, b contract.Mount) int {
 		return strings.Count(filepath.Clean(a.Target), "/") - strings.Count(filepath.Clean(b.Target), "/")
 	})
-	targets := make([]string, len(mounts))
+	targets, given := make([]string, len(mounts)), make([]uint64, len(mounts))
 	for i, m := range mounts {
 		if !filepath.IsAbs(m.Target) || filepath.Clean(m.Target) == "/" {
 			return fmt.Errorf("mounting at %q: the target must be an absolute path below /", m.Target)
 		}
-		target, err := t.mount(m)
+		target, attributes, err := t.mount(m)
 		if err != nil {
 			return fmt.Errorf("mounting %s at %s: %w", describe(m), m.Target, err)
 		}
-		targets[i] = target
+		targets[i], given[i] = target, attributes
 	}
-	return t.protect(mounts, targets)
+	return t.protect(mounts, targets, given)
 }
 
-// protect refuses writes to read-only mounts, with what came along with their
-// sources, and with ReadOnlyRoot to the host's tree. It comes last, so that inner
+// protect sets the attributes of the container's mounts, with what came along with their
+// sources, and with ReadOnlyRoot refuses writes to the host's tree. It comes last, so that inner
 // targets could still be created; inner mounts of the container keep their own mode.
-func (t *tree) protect(mounts []contract.Mount, targets []string) error {
+func (t *tree) protect(mounts []contract.Mount, targets []string, given []uint64) error {
 	sealed := t.Isolation.ReadOnlyRoot && !t.ownTree()
-	if !sealed && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly }) {
+	if !sealed && !t.Isolation.Confine && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly }) {
 		return nil
 	}
 	points, err := mountPoints()
@@ -218,15 +218,18 @@ func (t *tree) protect(mounts []contract.Mount, targets []string) error {
 				owner = i
 			}
 		}
-		refuse := sealed && t.ofHost(point)
-		if owner >= 0 {
-			refuse = mounts[owner].ReadOnly
+		var attributes uint64
+		switch {
+		case owner >= 0:
+			attributes = given[owner]
+		case sealed && t.ofHost(point):
+			attributes = unix.MOUNT_ATTR_RDONLY
 		}
-		if !refuse {
+		if attributes == 0 {
 			continue
 		}
-		if err := makeReadOnly(point); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("making %s read-only: %w", strings.TrimPrefix(point, t.root), err)
+		if err := restrict(point, attributes); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("restricting %s: %w", strings.TrimPrefix(point, t.root), err)
 		}
 	}
 	return nil
@@ -245,34 +248,64 @@ func describe(m contract.Mount) string {
 	return filepath.Join(m.Source, m.SubPath)
 }
 
-func (t *tree) mount(m contract.Mount) (target string, err error) {
+// mount makes one mount, and returns where it is and its attributes.
+func (t *tree) mount(m contract.Mount) (target string, attributes uint64, err error) {
 	isDir := true
 	var source *os.File
 	if !m.Tmpfs {
 		if source, err = openBelow(m.Source, m.SubPath); err != nil {
-			return "", err
+			return "", 0, err
 		}
 		defer func() { _ = source.Close() }()
 		info, err := source.Stat()
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		isDir = info.IsDir()
+		attributes = t.attributes(m, info)
+	} else if m.ReadOnly {
+		attributes = unix.MOUNT_ATTR_RDONLY
 	}
 	target, at, err := t.ensure(m.Target, isDir)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer func() { _ = at.Close() }()
 	if m.Tmpfs {
 		err = unix.Mount("tmpfs", byNumber(at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, sized("mode=1777", m.SizeBytes))
 	} else {
-		err = attach(source, at, m.ReadOnly)
+		err = attach(source, at, attributes)
 	}
 	if err == nil && isDir && (m.Tmpfs || ownVolume(m)) {
 		err = t.own(target)
 	}
-	return target, err
+	return target, attributes, err
+}
+
+// attributes are those of a mount of a file or folder. In a confined container set-user-ID programs
+// and device files of volumes have no effect. The machine's own device files, and those of a
+// path that is shown at its own place, stay what they are in the host's tree.
+func (t *tree) attributes(m contract.Mount, source fs.FileInfo) (attributes uint64) {
+	if m.ReadOnly {
+		attributes |= unix.MOUNT_ATTR_RDONLY
+	}
+	if !t.Isolation.Confine || atOwnPlace(m) {
+		return attributes
+	}
+	attributes |= unix.MOUNT_ATTR_NOSUID
+	if !ofDev(source) {
+		attributes |= unix.MOUNT_ATTR_NODEV
+	}
+	return attributes
+}
+
+// ofDev reports whether a file is a device, or lies on the file system of the machine's /dev.
+func ofDev(info fs.FileInfo) bool {
+	if info.Mode()&fs.ModeDevice != 0 {
+		return true
+	}
+	dev, err := os.Stat("/dev")
+	return err == nil && deviceOf(info) == deviceOf(dev)
 }
 
 // sized adds the bound of a tmpfs to its options. 0: the kernel's.
@@ -286,13 +319,21 @@ func sized(options string, bytes int64) string {
 // ownVolume says whether a mount's source may have folders created in it for
 // mounts further inside: only where it is writable and not a part of the
 // host's tree shown at its own place.
-func ownVolume(m contract.Mount) bool {
-	return !m.ReadOnly && filepath.Join(m.Source, m.SubPath) != filepath.Clean(m.Target)
+func ownVolume(m contract.Mount) bool { return !m.ReadOnly && !atOwnPlace(m) }
+
+// atOwnPlace says whether a mount shows a part of the host's tree where it is on the host.
+func atOwnPlace(m contract.Mount) bool {
+	return !m.Tmpfs && filepath.Join(m.Source, m.SubPath) == filepath.Clean(m.Target)
 }
 
-// makeReadOnly refuses writes to the one mount at a mount point.
-func makeReadOnly(target string) error {
-	err := unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+// attributeFlags are the attributes of mounts, as older kernels know them.
+var attributeFlags = map[uint64]uintptr{
+	unix.MOUNT_ATTR_RDONLY: unix.MS_RDONLY, unix.MOUNT_ATTR_NOSUID: unix.MS_NOSUID, unix.MOUNT_ATTR_NODEV: unix.MS_NODEV,
+}
+
+// restrict sets attributes of the one mount at a mount point, such as MOUNT_ATTR_RDONLY, which refuses writes.
+func restrict(target string, attributes uint64) error {
+	err := unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: attributes})
 	if err == nil || !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
@@ -302,7 +343,13 @@ func makeReadOnly(target string) error {
 	}
 	// The flags that a remount may not drop, as they stand.
 	const kept = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME
-	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|uintptr(fs.Flags)&kept, "")
+	set := uintptr(fs.Flags) & kept
+	for attribute, flag := range attributeFlags {
+		if attributes&attribute != 0 {
+			set |= flag
+		}
+	}
+	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|set, "")
 }
 
 // pivot makes the new root the root of this process and lets go of the old.

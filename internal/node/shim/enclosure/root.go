@@ -25,6 +25,12 @@ func (t *tree) mountRoot() error {
 			return fmt.Errorf("mounting %s as the container's tree: %w", m.Type, err)
 		}
 	}
+	if t.Isolation.Confine {
+		// The image's owner may have put device files into it.
+		if err := restrict(t.root, unix.MOUNT_ATTR_NODEV); err != nil {
+			return fmt.Errorf("disabling the device files of the container's tree: %w", err)
+		}
+	}
 	if err := t.own(t.root); err != nil {
 		return err
 	}
@@ -65,7 +71,7 @@ func (t *tree) showSys() error {
 		if !within(point, target) {
 			continue
 		}
-		if err := makeReadOnly(point); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := restrict(point, unix.MOUNT_ATTR_RDONLY); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("making /sys read-only: %w", err)
 		}
 	}
@@ -78,7 +84,7 @@ func (t *tree) seal() error {
 	if !t.ownTree() || !t.Isolation.ReadOnlyRoot {
 		return nil
 	}
-	return makeReadOnly(t.root)
+	return restrict(t.root, unix.MOUNT_ATTR_RDONLY)
 }
 
 // mountFlags are the options that are flags and not the file system's own.
@@ -125,7 +131,7 @@ func mountAs(m contract.RootMount, target string) error {
 		return err
 	}
 	if flags&unix.MS_BIND != 0 && flags&unix.MS_RDONLY != 0 {
-		return makeReadOnly(target) // a bind ignores it
+		return restrict(target, unix.MOUNT_ATTR_RDONLY) // a bind ignores it
 	}
 	return nil
 }

@@ -293,7 +293,7 @@ func (t *tree) bindAgain(point string) error {
 		return err
 	}
 	defer func() { _ = target.Close() }()
-	return attach(source, target, false)
+	return attach(source, target, 0)
 }
 
 // within says whether path is folder or lies below it.

@@ -84,7 +84,7 @@ func (s *supervisor) placeThread(netns int) *startError {
 		}
 		_ = unix.Close(netns)
 	}
-	if s.spec.NoNewPrivileges {
+	if s.spec.NoNewPrivileges || s.confined() {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return fault(contract.ReasonInternal, "giving up new privileges: %v", err)
 		}
@@ -97,6 +97,15 @@ func (s *supervisor) placeThread(netns int) *startError {
 		}
 	}
 	return nil
+}
+
+// confined reports whether the container is to gain no rights since it does not run as root.
+func (s *supervisor) confined() bool {
+	if s.spec.Isolation == nil || !s.spec.Isolation.Confine {
+		return false
+	}
+	c := s.credential()
+	return c != nil && c.Uid != 0 || c == nil && os.Getuid() != 0
 }
 
 // errEnded says that the container has ended, so that nothing may start in it.
