@@ -267,6 +267,58 @@ func TestLockOfAnotherUser(t *testing.T) {
 	}
 }
 
+// TestLocksOfOthers: another user made the folder of locks and what is in it. Root becomes the owner,
+// and takes no pipe, link or file of another name for a lock.
+func TestLocksOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("kept"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	locks := filepath.Join(dir, "locks")
+	if err := errors.Join(os.Mkdir(locks, 0o777), os.Chmod(locks, 0o777)); err != nil { // without the sticky bit
+		t.Fatal(err)
+	}
+	path := LockPathIn(locks, "GPU-1")
+	for name, makes := range map[string]func() error{
+		"a pipe":        func() error { return unix.Mkfifo(path, 0o666) },
+		"a link":        func() error { return os.Symlink(other, path) },
+		"a file's name": func() error { return os.Link(other, path) },
+		"a folder":      func() error { return os.Mkdir(path, 0o777) },
+	} {
+		if err := makes(); err != nil {
+			t.Fatal(err)
+		}
+		if err := PrepareLocks(locks, []Device{{UUID: "GPU-1"}}); err == nil {
+			t.Errorf("%s was taken for a lock", name)
+		}
+		if lock, err := Lock(path); err == nil {
+			t.Errorf("%s was locked: %v", name, lock.Close())
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("the rest needs root")
+	}
+	if err := errors.Join(os.Chown(locks, 1234, 1234), os.WriteFile(path, nil, 0o600), os.Chown(path, 1234, 1234)); err != nil {
+		t.Fatal(err)
+	}
+	if err := PrepareLocks(locks, []Device{{UUID: "GPU-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []string{locks, path} {
+		var stat unix.Stat_t
+		if err := unix.Stat(each, &stat); err != nil || stat.Uid != 0 {
+			t.Errorf("%s is of user %d: %v", each, stat.Uid, err)
+		}
+	}
+	if info, err := os.Stat(locks); err != nil || info.Mode()&os.ModeSticky == 0 {
+		t.Errorf("the folder has the mode %v: %v", info.Mode(), err)
+	}
+}
+
 func TestLockPath(t *testing.T) {
 	if got, want := LockPath("GPU-1"), "/tmp/.muster-gpu/GPU-1.lock"; got != want {
 		t.Errorf("LockPath is %q; want %q", got, want)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // DefaultLockDir is where the locks of a machine are: a folder that every user
@@ -56,44 +58,81 @@ func PrepareLocks(dir string, devices []Device) error {
 }
 
 func prepareDir(dir string) error {
-	err := os.Mkdir(dir, 0o777)
-	if errors.Is(err, fs.ErrExist) {
-		info, err := os.Lstat(dir)
-		if err != nil {
-			return err
-		}
-		if !info.IsDir() {
-			return fmt.Errorf("%s is not a folder; remove it", dir)
-		}
-		if info.Mode().Perm() != 0o777 && os.Geteuid() == 0 {
-			return os.Chmod(dir, 0o777|os.ModeSticky)
-		}
-		return nil
+	made := os.Mkdir(dir, 0o777)
+	if made != nil && !errors.Is(made, fs.ErrExist) {
+		return made
 	}
+	if info, err := os.Lstat(dir); err != nil {
+		return err
+	} else if !info.IsDir() {
+		return fmt.Errorf("%s is not a folder; remove it", dir)
+	}
+	file, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
-	// The sticky bit keeps users from removing each other's files; the umask
-	// does not apply to a change of mode.
-	return os.Chmod(dir, 0o777|os.ModeSticky)
+	if made == nil || os.Geteuid() == 0 {
+		err = share(file)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// share lets every user write to the folder. The sticky bit keeps users from removing each other's
+// files, and root becomes the owner, who could. The umask does not apply to a change of mode.
+func share(dir *os.File) error {
+	if err := own(dir); err != nil {
+		return err
+	}
+	const mode = os.ModePerm | os.ModeSticky
+	if info, err := dir.Stat(); err != nil || info.Mode()&mode == mode {
+		return err
+	}
+	return dir.Chmod(mode)
+}
+
+// own has root be the owner of what another user made. Who is not root changes nothing.
+func own(file *os.File) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil || stat.Uid == 0 || os.Geteuid() != 0 {
+		return err
+	}
+	return file.Chown(0, 0)
 }
 
 func prepareFile(path string) error {
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		file, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		file, err = openLock(path)
 	}
 	if err != nil {
 		return err
 	}
-	return file.Close()
+	// The owner of a lock's file could remove it while others hold the lock.
+	return errors.Join(own(file), file.Close())
+}
+
+// openLock opens a file that any user may have made. A link is not followed, a pipe is not waited for,
+// and a file with another name (hard link) may be one of another user.
+func openLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && (!info.Mode().IsRegular() || osfile.HasOtherNames(info)) {
+		err = fmt.Errorf("%s is %s, and has to be a file with this name alone: remove it", path, osfile.Kind(info.Mode()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // Lock takes a device's lock at path, or fails with ErrLocked at once. It is
 // held until the file, and every copy that child processes got of it, is
 // closed.
 func Lock(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	file, err := openLock(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening a GPU's lock: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // visible are the paths in hidden folders that containers need, outer ones first and none twice.
@@ -43,9 +45,18 @@ func prefix(dir string) string {
 	return dir
 }
 
+// mostSettings is the most bytes of an environment's pyvenv.cfg. Its user wrote it, and may have put
+// anything in its place.
+const mostSettings = 64 << 10
+
 // interpreter is the installation that a Python environment was made of; empty: it is none.
 func interpreter(environment string) string {
-	text, err := os.ReadFile(filepath.Join(environment, "pyvenv.cfg"))
+	in, err := os.OpenRoot(environment + "/.") // a pipe is not waited for
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = in.Close() }()
+	text, err := osfile.ReadRegular(in, "pyvenv.cfg", mostSettings)
 	if err != nil {
 		return ""
 	}

@@ -3,14 +3,17 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 const (
@@ -126,8 +129,9 @@ func (s *supervisor) flock(path string, how int, until time.Time) (*os.File, *st
 	}
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
+		held := holder(file)
 		_ = file.Close()
-		return nil, fault(contract.ReasonLockHeld, "the lock %s is held by %s", path, holder(path))
+		return nil, fault(contract.ReasonLockHeld, "the lock %s is held by %s", path, held)
 	case err != nil:
 		_ = file.Close()
 		return nil, fault(contract.ReasonInternal, "locking %s: %v", path, err)
@@ -136,25 +140,45 @@ func (s *supervisor) flock(path string, how int, until time.Time) (*os.File, *st
 }
 
 // openLock opens a lock that all users of the machine share. The folder may be
-// one where everybody writes, so a link is not followed.
+// one where everybody writes, so a link is not followed, a pipe is not waited for, and a file with
+// another name (hard link), which may be one of another user, is not written to.
 func openLock(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	const how = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Open(path, how, 0)
 	if errors.Is(err, unix.ENOENT) {
-		if fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666); err == nil {
+		if fd, err = unix.Open(path, how|unix.O_CREAT, 0o666); err == nil {
 			_ = unix.Fchmod(fd, 0o666) // whatever the umask
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	file := os.NewFile(uintptr(fd), path)
+	info, err := file.Stat()
+	if err == nil && (!info.Mode().IsRegular() || osfile.HasOtherNames(info)) {
+		err = fmt.Errorf("it is %s, and has to be a file with this name alone: remove it", osfile.Kind(info.Mode()))
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
+// mostHolder is how much of what a holder wrote is told, in bytes: any user may write to a lock.
+const mostHolder = 4 << 10
+
 // holder quotes what the holder of a lock wrote into it.
-func holder(path string) string {
-	data, err := os.ReadFile(path)
-	text := strings.TrimSpace(string(data))
-	if err != nil || text == "" {
+func holder(lock *os.File) string {
+	data := make([]byte, mostHolder)
+	n, err := lock.ReadAt(data, 0)
+	text := strings.TrimSpace(strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(string(data[:n]), "?")))
+	if err != nil && !errors.Is(err, io.EOF) || text == "" {
 		return "another process"
 	}
 	return text
