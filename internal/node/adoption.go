@@ -60,22 +60,15 @@ func (n *Node) inherit(ctx context.Context) error {
 	return nil
 }
 
-// inheritedPIDs are the numbers of what an earlier muster left running, as long
-// as no pod has claimed it.
-func (n *Node) inheritedPIDs() map[int]bool {
+// inheritedProcesses are what an earlier muster left running, as long as no pod has claimed it.
+func (n *Node) inheritedProcesses() []*process.Process {
 	var all []*process.Process
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, l := range n.inherited {
 		all = append(all, l.processes...)
 	}
-	n.mu.Unlock()
-	pids := map[int]bool{}
-	for _, p := range all {
-		for _, pid := range p.PIDs() {
-			pids[pid] = true
-		}
-	}
-	return pids
+	return all
 }
 
 // disinherit decides what becomes of what no pod has claimed. It is true if any

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,7 +151,7 @@ func TestOwnAfterARestart(t *testing.T) {
 	var pid atomic.Int64
 	source := uses{simulated(t, "1xA100"), &pid}
 	w := newWorld(t, func(c *Config) { c.GPUs = source })
-	number, end := rig.NewPipe(t), rig.NewPipe(t)
+	number, other, end, last := rig.NewPipe(t), rig.NewPipe(t), rig.NewPipe(t), rig.NewPipe(t)
 	w.create(newPod("has", number.Say("$$$$")+"; "+end.Await()).with(withGPUs(w.inventoryOf().GPUs[0].UUID)))
 	w.await("has", "run", inPhase(corev1.PodRunning))
 	own, err := strconv.ParseInt(strings.TrimSpace(number.Hear()), 10, 64)
@@ -165,6 +164,19 @@ func TestOwnAfterARestart(t *testing.T) {
 	if got := w.inventoryOf().GPUs[0].Foreign; len(got) != 0 {
 		t.Errorf("its own process is somebody else's: %+v", got)
 	}
+	// A process of a pod that was given another GPU, or none, is not its holder.
+	w.create(newPod("has-none", other.Say("$$$$")+"; "+last.Await()))
+	stranger, err := strconv.ParseInt(strings.TrimSpace(other.Hear()), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.await("has-none", "run", inPhase(corev1.PodRunning))
+	w.stop()
+	pid.Store(stranger)
+	w.start()
+	if got := w.inventoryOf().GPUs[0].Foreign; len(got) != 1 || got[0].PID != int(stranger) || !strings.Contains(got[0].Command, "pod default/has-none, which was not given this GPU") {
+		t.Errorf("the process of another pod is shown as %+v", got)
+	}
 	w.stop()
 	pid.Store(int64(os.Getpid()))
 	w.start()
@@ -173,12 +185,6 @@ func TestOwnAfterARestart(t *testing.T) {
 	}
 	end.Open()
 	w.await("has", "end", ended)
-}
-
-func TestForeigners(t *testing.T) {
-	samples := []gpu.Sample{{UUID: "a", Processes: []gpu.Process{{PID: 1}, {PID: 2}, {PID: 3}, {PID: 4}}}, {UUID: "b"}}
-	got := foreigners(samples, map[int]bool{1: true}, map[int]bool{2: true}, func(pid int) bool { return pid != 3 })
-	if diff := cmp.Diff(map[string][]gpu.Process{"a": {{PID: 4}}}, got); diff != "" {
-		t.Error(diff)
-	}
+	last.Open()
+	w.await("has-none", "end", ended)
 }

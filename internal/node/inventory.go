@@ -122,8 +122,8 @@ func (i *inventory) refresh(ctx context.Context) error {
 	// A process that ended or started while the driver was asked is on one of
 	// the two lists. Those of an earlier Muster's are not registered until a
 	// pod has claimed them.
-	own := i.node.live.pids()
-	maps.Copy(own, i.node.inheritedPIDs())
+	own := i.node.live.holders()
+	holders(own, i.node.inheritedProcesses())
 	devices, err := source.Devices(ctx)
 	if err != nil {
 		return fmt.Errorf("listing GPUs: %w", err)
@@ -132,7 +132,8 @@ func (i *inventory) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sampling GPUs: %w", err)
 	}
-	foreign := foreigners(samples, own, i.node.live.pids(), alive)
+	maps.Copy(own, i.node.live.holders())
+	foreign := gpu.Outsiders(samples, own, alive)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !slices.Equal(devices, i.found) || !sameForeign(foreign, i.foreign) {
@@ -140,20 +141,6 @@ func (i *inventory) refresh(ctx context.Context) error {
 	}
 	i.found, i.samples, i.foreign = devices, samples, foreign
 	return nil
-}
-
-// foreigners are the processes on each GPU that are on neither list of pids
-// and still run.
-func foreigners(samples []gpu.Sample, before, after map[int]bool, alive func(pid int) bool) map[string][]gpu.Process {
-	out := map[string][]gpu.Process{}
-	for _, s := range samples {
-		for _, p := range s.UsedByOthers() {
-			if !before[p.PID] && !after[p.PID] && alive(p.PID) {
-				out[s.UUID] = append(out[s.UUID], p)
-			}
-		}
-	}
-	return out
 }
 
 func alive(pid int) bool {

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
+	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
@@ -44,19 +47,23 @@ func (r *registry) pidsOf(wanted func(pod string) bool) []int {
 	return pids
 }
 
-// pids are the numbers of all processes of all trees.
-func (r *registry) pids() map[int]bool {
+// holders are all processes of all trees, with what their containers have.
+func (r *registry) holders() map[int]gpu.Holder {
 	r.mu.Lock()
-	list := make([]*process.Process, 0, len(r.set))
-	for p := range r.set {
-		list = append(list, p)
-	}
+	list := slices.Collect(maps.Keys(r.set))
 	r.mu.Unlock()
-	pids := map[int]bool{}
+	all := map[int]gpu.Holder{}
+	holders(all, list)
+	return all
+}
+
+// holders adds the processes of containers, with what these have.
+func holders(to map[int]gpu.Holder, list []*process.Process) {
 	for _, p := range list {
+		s := p.Spec()
+		h := gpu.Holder{Name: s.Labels["namespace"] + "/" + s.Labels["name"], Locks: slices.Concat(s.Locks, s.SharedLocks)}
 		for _, pid := range p.PIDs() {
-			pids[pid] = true
+			to[pid] = h
 		}
 	}
-	return pids
 }

@@ -37,6 +37,8 @@ type Process struct {
 	Command string
 	// MemoryMiB is the device memory it holds; 0 if the driver does not say.
 	MemoryMiB int64
+	// Server is true for a server of NVIDIA's MPS, which computes on behalf of others.
+	Server bool
 }
 
 // Sample is what one device did at one moment. A figure that the driver does

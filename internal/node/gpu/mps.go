@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,19 +92,67 @@ func (m *MPS) Environ(s Share) []Variable {
 	}
 }
 
-// ofMPS reports that a process is MPS's own: it computes on behalf of others.
-func ofMPS(p Process) bool {
-	program, _, _ := strings.Cut(p.Command, " ")
-	return path.Base(program) == mpsServer
+// ofMPS reports whether the process with this folder in /proc is a server of MPS. A program may
+// call itself anything, so only its file counts: one of the name that no user but root can change.
+// Where Muster may not see the file, the process has to be of root, or of the user who runs Muster.
+func ofMPS(dir string) bool {
+	file, err := os.Readlink(filepath.Join(dir, "exe"))
+	if errors.Is(err, fs.ErrPermission) {
+		comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
+		uid, known := realUser(dir)
+		return known && (uid == 0 || uid == os.Getuid()) && strings.TrimSpace(string(comm)) == mpsServer[:commLength]
+	}
+	if err != nil || path.Base(file) != mpsServer {
+		return false
+	}
+	var stat unix.Stat_t
+	err = unix.Stat(filepath.Join(dir, "exe"), &stat)
+	return err == nil && stat.Uid == 0 && stat.Mode&0o022 == 0
 }
 
-// UsedByOthers are the processes of a sample that use the device for
-// themselves.
-func (s Sample) UsedByOthers() []Process {
-	var out []Process
-	for _, p := range s.Processes {
-		if !ofMPS(p) {
-			out = append(out, p)
+// commLength is the number of bytes of a program's name that the kernel keeps.
+const commLength = 15
+
+// realUser is the user of a process. The owner of its folder in /proc is root for some of other users.
+func realUser(dir string) (uid int, known bool) {
+	text, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Uid:" {
+			uid, err := strconv.Atoi(fields[1])
+			return uid, err == nil
+		}
+	}
+	return 0, false
+}
+
+// Holder is a container that has GPUs.
+type Holder struct {
+	// Name is that of its pod, with the namespace.
+	Name string
+	// Locks are the locks of its GPUs.
+	Locks []string
+}
+
+// Outsiders are the processes that use a GPU for themselves and not as one of its holders, by
+// the GPU's UUID: those of no container, and those of a container that has other GPUs, whose command
+// begins with the name of its pod. Own are the processes of containers. A process that is not alive
+// any more is left out.
+func Outsiders(samples []Sample, own map[int]Holder, alive func(pid int) bool) map[string][]Process {
+	out := map[string][]Process{}
+	for _, s := range samples {
+		lock := LockPath(s.UUID)
+		for _, p := range s.Processes {
+			holder, known := own[p.PID]
+			if p.Server || slices.Contains(holder.Locks, lock) || !alive(p.PID) {
+				continue
+			}
+			if known {
+				p.Command = printable(fmt.Sprintf("pod %s, which was not given this GPU: %s", holder.Name, p.Command))
+			}
+			out[s.UUID] = append(out[s.UUID], p)
 		}
 	}
 	return out

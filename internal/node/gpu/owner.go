@@ -29,7 +29,7 @@ func describe(root string, name func(uint32) string, p Process) Process {
 	} else if raw, err := os.ReadFile(filepath.Join(dir, "comm")); err == nil {
 		p.Command = strings.TrimSpace(string(raw))
 	}
-	p.Command = printable(p.Command)
+	p.Command, p.Server = printable(p.Command), ofMPS(dir)
 	return p
 }
 

@@ -1,8 +1,11 @@
 package gpu
 
 import (
+	"errors"
+	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -125,12 +128,79 @@ func TestDriverVersion(t *testing.T) {
 	}
 }
 
-// TestUsedByOthers leaves out the server that computes for MPS's clients.
-func TestUsedByOthers(t *testing.T) {
-	s := Sample{Processes: []Process{
-		{PID: 1, Command: "/usr/bin/nvidia-cuda-mps-server"}, {PID: 2, Command: "python nvidia-cuda-mps-server"}, {PID: 3, Command: "nvidia-cuda-mps-server -x"},
+// TestServers: a server of MPS is known by its file, which is root's, and not by what a program says.
+func TestServers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root")
+	}
+	dir := t.TempDir()
+	server := filepath.Join(dir, mpsServer)
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(server, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		file    string
+		prepare func() error
+		want    bool
+	}{
+		{"the server", server, func() error { return nil }, true},
+		{"another program by that name", "/proc/self/exe", func() error { return nil }, false},
+		{"a file that others can change", server, func() error { return os.Chmod(server, 0o777) }, false},
+		{"a file of another user", server, func() error { return errors.Join(os.Chmod(server, 0o755), os.Chown(server, 1234, 1234)) }, false},
+	} {
+		if err := c.prepare(); err != nil {
+			t.Fatal(err)
+		}
+		command := exec.CommandContext(t.Context(), c.file, "-test.run=^TestWaits$")
+		command.Args[0] = "/usr/bin/" + mpsServer
+		command.Env = append(os.Environ(), "MUSTER_TEST_WAITS=1")
+		in, err := command.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := describe("/proc", Process{PID: command.Process.Pid}); got.Server != c.want {
+			t.Errorf("%s: got %+v", c.name, got)
+		}
+		if err := errors.Join(in.Close(), command.Wait()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestWaits is the program of TestServers: it ends with its input.
+func TestWaits(t *testing.T) {
+	if os.Getenv("MUSTER_TEST_WAITS") == "" {
+		t.Skip("it is run by TestServers")
+	}
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOutsiders: a process is an outsider on each GPU that its container was not given.
+func TestOutsiders(t *testing.T) {
+	own := map[int]Holder{
+		1: {"team/one", []string{LockPath("a")}}, 2: {"team/two", []string{LockPath("b")}}, 3: {"team/none", nil},
+	}
+	samples := []Sample{
+		{UUID: "a", Processes: []Process{{PID: 1}, {PID: 2, Command: "python x"}, {PID: 3}, {PID: 4, Command: "game"}, {PID: 5}, {PID: 6, Server: true}}},
+		{UUID: "b", Processes: []Process{{PID: 2}, {PID: 6, Server: true}}},
+		{UUID: "c"},
+	}
+	got := Outsiders(samples, own, func(pid int) bool { return pid != 5 })
+	want := map[string][]Process{"a": {
+		{PID: 2, Command: "pod team/two, which was not given this GPU: python x"},
+		{PID: 3, Command: "pod team/none, which was not given this GPU: "}, {PID: 4, Command: "game"},
 	}}
-	if got := s.UsedByOthers(); len(got) != 1 || got[0].PID != 2 {
-		t.Errorf("got %+v", got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
