@@ -197,7 +197,8 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 }
 
 func (m *machine) prepareStores() (err error) {
-	if m.fetcher, err = source.NewFetcher(source.FetcherOptions{Store: m.store}); err != nil {
+	// One user: who asks for a script reaches this machine's own servers anyway.
+	if m.fetcher, err = source.NewFetcher(source.FetcherOptions{Store: m.store, Inner: true}); err != nil {
 		return err
 	}
 	if m.data, err = opening.OpenFolder(context.Background(), string(m.home)); err != nil {

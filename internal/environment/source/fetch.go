@@ -27,11 +27,10 @@ type passingError struct{ err error }
 func (e *passingError) Error() string { return e.err.Error() }
 func (e *passingError) Unwrap() error { return e.err }
 
-func newTransport(timeout time.Duration) http.RoundTripper {
-	dialer := &net.Dialer{Timeout: min(timeout, 10*time.Second)}
+func newTransport(timeout time.Duration, inner bool) http.RoundTripper {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
+		DialContext:           dialer(min(timeout, 10*time.Second), inner),
 		TLSHandshakeTimeout:   min(timeout, 10*time.Second),
 		ResponseHeaderTimeout: timeout,
 		IdleConnTimeout:       10 * time.Second,
@@ -40,7 +39,7 @@ func newTransport(timeout time.Duration) http.RoundTripper {
 	}
 }
 
-func newClient(transport http.RoundTripper, timeout time.Duration) *http.Client {
+func newClient(transport http.RoundTripper, timeout time.Duration, inner bool) *http.Client {
 	return &http.Client{
 		Transport: transport,
 		Timeout:   timeout,
@@ -50,6 +49,9 @@ func newClient(transport http.RoundTripper, timeout time.Duration) *http.Client 
 			}
 			if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 				return fmt.Errorf("the server redirected to %s, and only http and https are followed", redact(req.URL.String()))
+			}
+			if !inner {
+				return checkHost(req.URL)
 			}
 			return nil
 		},
@@ -93,6 +95,11 @@ func (f *Fetcher) fetch(ctx context.Context, address string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return "", fail(hideURL(err))
+	}
+	if !f.opts.Inner {
+		if err := checkHost(req.URL); err != nil {
+			return "", fail(err)
+		}
 	}
 	req.Header.Set("User-Agent", "muster")
 	resp, err := f.client.Do(req)
@@ -177,7 +184,10 @@ func sentence(err error) error {
 	var invalid x509.CertificateInvalidError
 	var record tls.RecordHeaderError
 	var timeout net.Error
+	var inner *innerError
 	switch {
+	case errors.As(err, &inner):
+		return inner
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Errorf("there is no server called %s; check the address: %w", dns.Name, err)
 	case errors.As(err, &dns):

@@ -36,6 +36,10 @@ type FetcherOptions struct {
 	// Transport carries the requests. Default: one that honours the usual
 	// proxy variables.
 	Transport http.RoundTripper
+	// Inner allows scripts from addresses that only this machine reaches: its own (loopback), link-local
+	// ones, and those of its provider's metadata. Muster fetches with its own rights, so it is for a
+	// Muster whose only user may reach these anyway.
+	Inner bool
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 	// Log hears of fetches. Default: nobody.
@@ -122,11 +126,11 @@ func NewFetcher(opts FetcherOptions) (*Fetcher, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if opts.Transport == nil {
-		opts.Transport = newTransport(opts.Timeout)
+		opts.Transport = newTransport(opts.Timeout, opts.Inner)
 	}
 	return &Fetcher{
 		opts:   opts,
-		client: newClient(opts.Transport, opts.Timeout),
+		client: newClient(opts.Transport, opts.Timeout, opts.Inner),
 		board:  notice.New(),
 		todo:   notice.New(),
 		asked:  map[string]*asked{}, flights: map[string]*flight{},

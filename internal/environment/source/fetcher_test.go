@@ -17,7 +17,7 @@ import (
 // newFetcher runs a fetcher until the test ends.
 func newFetcher(t *testing.T, opts FetcherOptions) *Fetcher {
 	t.Helper()
-	opts.Store = newStore(t)
+	opts.Store, opts.Inner = newStore(t), true
 	if opts.Backoff == 0 {
 		opts.Backoff = time.Millisecond
 	}
