@@ -190,11 +190,11 @@ func (w *worker) stop(u *unit, grace time.Duration) {
 
 // target is the container as probes and hooks reach it.
 func (w *worker) target(p *process.Process, ctr *corev1.Container) probe.Target {
-	host := "127.0.0.1"
-	if !w.node.shared(w.pod) {
-		host = w.address()
+	host, check := w.address(), func(int32) error { return nil }
+	if pod := w.pod; w.node.shared(pod) {
+		host, check = "127.0.0.1", func(port int32) error { return w.node.reaches(pod, port) }
 	}
-	return probe.Target{Host: host, Ports: ctr.Ports, Exec: func(ctx context.Context, argv []string) (int, string, error) {
+	return probe.Target{Host: host, Ports: ctr.Ports, Check: check, Exec: func(ctx context.Context, argv []string) (int, string, error) {
 		var out head
 		code, err := p.Exec(ctx, process.ExecOptions{Argv: argv, Stdout: &out, Stderr: &out})
 		return code, out.String(), err

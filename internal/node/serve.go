@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/hostport"
 	"github.com/muster-dev/muster/internal/node/kubelet"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
@@ -109,18 +111,35 @@ func (a api) Dial(ctx context.Context, namespace, name string, port int32) (net.
 	if err != nil {
 		return nil, err
 	}
+	var pod *corev1.Pod
 	netNS := ""
-	w.ask(ctx, func() {
-		if w.place != nil {
+	if !w.ask(ctx, func() {
+		if pod = w.pod; w.place != nil {
 			netNS = w.place.netNS
 		}
-	})
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
-	if netNS == "" {
-		var d net.Dialer
-		return d.DialContext(ctx, "tcp4", address)
+	}) {
+		return nil, kubelet.NotFound("the pod %s/%s is gone", namespace, name)
 	}
-	return network.Dial(ctx, netNS, address)
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
+	switch {
+	case netNS != "":
+		return network.Dial(ctx, netNS, address)
+	case !a.node.shared(pod):
+		return nil, kubelet.NotFound("the pod %s/%s has no network yet", namespace, name)
+	}
+	if err := a.node.reaches(pod, port); err != nil {
+		return nil, err
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp4", address)
+}
+
+// reaches refuses a port of the machine that is not the pod's: one that the pod does not declare, and
+// that no process of it listens on.
+func (n *Node) reaches(pod *corev1.Pod, port int32) error {
+	if admission.Declares(pod, port) || hostport.Served(port, n.live.pidsOf(func(uid string) bool { return uid == string(pod.UID) })) {
+		return nil
+	}
+	return fmt.Errorf("no process of the pod %s/%s listens on port %d of the machine, and the pod does not declare it: give it in containerPort", pod.Namespace, pod.Name, port)
 }
 
 // List returns all pods.

@@ -291,6 +291,49 @@ while True:
 	})
 }
 
+// TestPortsOfOthers: no pod is a way to a port of the machine that another program listens on; nor is
+// one that has no network yet.
+func TestPortsOfOthers(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	port := int32(listener.Addr().(*net.TCPAddr).Port)
+	dial := func(w *world, pod string) error {
+		conn, err := api{w.node}.Dial(t.Context(), "default", pod, port)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+	t.Run("plain", func(t *testing.T) {
+		w, ends := newWorld(t, nil), rig.NewPipe(t)
+		w.create(newPod("has-none", ends.Await()))
+		pod := w.await("has-none", "run", inPhase(corev1.PodRunning))
+		if err := dial(w, "has-none"); err == nil || !strings.Contains(err.Error(), "give it in containerPort") {
+			t.Errorf("it was reached: %v", err)
+		}
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: port}}
+		if err := w.node.reaches(pod, port); err != nil {
+			t.Error(err)
+		}
+		ends.Open()
+		w.await("has-none", "end", ended)
+	})
+	t.Run("isolated", func(t *testing.T) {
+		pods := openNetwork(t)
+		w := newWorld(t, func(c *Config) { c.Tier, c.Network = Isolated, pods })
+		w.create(newPod("waits", "true").with(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "late", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "late"}}}}}
+		}))
+		w.await("waits", "say what it waits for", func(p *corev1.Pod) bool { return len(p.Status.ContainerStatuses) == 1 })
+		if err := dial(w, "waits"); err == nil || !strings.Contains(err.Error(), "has no network yet") {
+			t.Errorf("the machine's own port was reached: %v", err)
+		}
+	})
+}
+
 // say sends a text over TCP, and returns the answer.
 func say(address, text string) (string, error) {
 	conn, err := net.DialTimeout("tcp4", address, 5*time.Second)

@@ -55,6 +55,13 @@ func mounted(s corev1.VolumeSource, at string) func(*corev1.Pod) {
 	}
 }
 
+// probed has the first container be asked at a host.
+func probed(host string) func(*corev1.Pod) {
+	return first(func(c *corev1.Container) {
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: host}}}
+	})
+}
+
 // nested has a second volume be mounted at a path, the first one being from s.
 func nested(s corev1.VolumeSource, at string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
@@ -166,6 +173,16 @@ func TestAdmit(t *testing.T) {
 		{"mount in a claim", nested(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, "/muster/v/data"), c + "volumeMounts[1].mountPath", ""},
 		{"mount in data", nested(dataOf(strings.Repeat("a", 64)), "/muster/v/data"), c + "volumeMounts[1].mountPath", ""},
 		{"mount in an environment", nested(dataless(v1alpha1.EnvironmentDriver), "/muster/v/bin/python"), c + "volumeMounts[1].mountPath", ""},
+		{"a probe of another host", probed("192.0.2.1"), c + "livenessProbe.httpGet.host", c + "livenessProbe.httpGet.host"},
+		{"a probe of the machine", probed("127.0.0.1"), "", c + "livenessProbe.httpGet.host"},
+		{"a probe of the machine by a name", probed("localhost"), "", c + "livenessProbe.httpGet.host"},
+		{"a probe of the pod", probed(""), "", ""},
+		{"a socket of another host", first(func(c *corev1.Container) {
+			c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "192.0.2.1"}}}
+		}), c + "readinessProbe.tcpSocket.host", c + "readinessProbe.tcpSocket.host"},
+		{"a hook at another host", first(func(c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "192.0.2.1"}}}
+		}), c + "lifecycle.preStop.httpGet.host", c + "lifecycle.preStop.httpGet.host"},
 		{"mount outside", mount(func(m *corev1.VolumeMount) { m.MountPath = "../data" }), c + "volumeMounts[0].mountPath", c + "volumeMounts[0].mountPath"},
 		{"read-only", mount(func(m *corev1.VolumeMount) { m.ReadOnly = true }), c + "volumeMounts[0].readOnly", ""},
 		{"propagation", mount(func(m *corev1.VolumeMount) { m.MountPropagation = ptr(corev1.MountPropagationBidirectional) }), c + "volumeMounts[0].mountPropagation", c + "volumeMounts[0].mountPropagation"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -221,11 +222,50 @@ func (c *check) handlers(at string, ctr *corev1.Container) {
 		name  string
 		probe *corev1.Probe
 	}{{"livenessProbe", ctr.LivenessProbe}, {"readinessProbe", ctr.ReadinessProbe}, {"startupProbe", ctr.StartupProbe}} {
-		c.refuseIf(p.probe != nil && p.probe.GRPC != nil, at+p.name+".grpc", "use exec, httpGet or tcpSocket: gRPC probes are not implemented by this node")
+		if p.probe == nil {
+			continue
+		}
+		c.refuseIf(p.probe.GRPC != nil, at+p.name+".grpc", "use exec, httpGet or tcpSocket: gRPC probes are not implemented by this node")
+		c.hosts(at+p.name+".", p.probe.HTTPGet, p.probe.TCPSocket)
+	}
+	if l := ctr.Lifecycle; l != nil {
+		for name, h := range map[string]*corev1.LifecycleHandler{"postStart": l.PostStart, "preStop": l.PreStop} {
+			if h != nil {
+				c.hosts(at+"lifecycle."+name+".", h.HTTPGet, nil)
+			}
+		}
 	}
 	if l := ctr.Lifecycle; l != nil && l.StopSignal != nil {
 		c.refuseIf(*l.StopSignal != corev1.SIGTERM, at+"lifecycle.stopSignal", "%s cannot be honoured: containers are stopped with SIGTERM; remove it", *l.StopSignal)
 	}
+}
+
+// hosts checks that a probe or hook asks the pod itself: the node asks with its own rights.
+func (c *check) hosts(at string, get *corev1.HTTPGetAction, connect *corev1.TCPSocketAction) {
+	own := func(host string) bool {
+		return host == "" || (!c.facts.Isolated || c.pod.Spec.HostNetwork) && (host == "localhost" || host == "127.0.0.1")
+	}
+	if get != nil {
+		c.refuseIf(!own(get.Host), at+"httpGet.host", "%q is not the pod's own address: leave it out, and give a Host header in httpHeaders if the program needs one", get.Host)
+	}
+	if connect != nil {
+		c.refuseIf(!own(connect.Host), at+"tcpSocket.host", "%q is not the pod's own address: leave it out", connect.Host)
+	}
+}
+
+// Declares is true for a port of TCP that a container of the pod declares, or that the scheduler gave it.
+func Declares(pod *corev1.Pod, port int32) bool {
+	if port == MemberPort(pod) {
+		return port != 0
+	}
+	for _, ctr := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, p := range ctr.Ports {
+			if p.ContainerPort == port && (p.Protocol == corev1.ProtocolTCP || p.Protocol == "") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // mount checks one volume mount.

@@ -18,6 +18,8 @@ type Target struct {
 	Host string
 	// Ports are its named ports.
 	Ports []corev1.ContainerPort
+	// Check refuses a port of the host that is not the pod's; nil: the host has no others.
+	Check func(port int32) error
 	// Exec runs a command in it and returns its exit code and the beginning
 	// of its output.
 	Exec func(ctx context.Context, argv []string) (code int, output string, err error)
@@ -132,10 +134,11 @@ func connect(ctx context.Context, action *corev1.TCPSocketAction, target Target)
 	return conn.Close()
 }
 
-// address resolves a probe's host and port.
+// address resolves a probe's host and port. The node asks with its own rights, so it reaches no other
+// host than the pod's, and no ports of others.
 func address(host string, port intstr.IntOrString, target Target) (string, error) {
-	if host == "" {
-		host = target.Host
+	if host != "" && host != target.Host && (host != "localhost" || target.Host != "127.0.0.1") {
+		return "", fmt.Errorf("the host %q is not the pod's own address: leave host out", host)
 	}
 	number := int(port.IntVal)
 	if port.Type == intstr.String {
@@ -144,7 +147,12 @@ func address(host string, port intstr.IntOrString, target Target) (string, error
 			return "", err
 		}
 	}
-	return net.JoinHostPort(host, strconv.Itoa(number)), nil
+	if target.Check != nil {
+		if err := target.Check(int32(number)); err != nil {
+			return "", err
+		}
+	}
+	return net.JoinHostPort(target.Host, strconv.Itoa(number)), nil
 }
 
 func named(name string, ports []corev1.ContainerPort) (int, error) {
@@ -153,8 +161,8 @@ func named(name string, ports []corev1.ContainerPort) (int, error) {
 			return int(p.ContainerPort), nil
 		}
 	}
-	if number, err := strconv.Atoi(name); err == nil {
-		return number, nil
+	if number, err := strconv.ParseUint(name, 10, 16); err == nil {
+		return int(number), nil
 	}
 	return 0, fmt.Errorf("the container has no port named %q", name)
 }

@@ -74,8 +74,16 @@ func TestAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	others := httptest.NewServer(http.NotFoundHandler())
+	defer others.Close()
+	other := int32(others.Listener.Addr().(*net.TCPAddr).Port)
 	at := intstr.Parse(port)
-	target := Target{Host: host, Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: at.IntVal}}, Exec: func(ctx context.Context, argv []string) (int, string, error) {
+	target := Target{Host: host, Check: func(port int32) error {
+		if port == other {
+			return errors.New("it is another's")
+		}
+		return nil
+	}, Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: at.IntVal}}, Exec: func(ctx context.Context, argv []string) (int, string, error) {
 		switch argv[0] {
 		case "hang":
 			<-ctx.Done()
@@ -105,6 +113,10 @@ func TestAsk(t *testing.T) {
 		{"http unknown port", get("/ok", intstr.FromString("none")), false},
 		{"tcp", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: at}}, true},
 		{"tcp refused", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}, false},
+		{"another host", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: at, Host: "localhost."}}, false},
+		{"http of another host", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/moved", Port: at, Host: "127.0.0.2"}}, false},
+		{"its own host", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: at, Host: "localhost"}}, true},
+		{"a port of others", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(other)}}, false},
 		{"exec", run("ok"), true},
 		{"exec bad", run("bad"), false},
 		{"exec error", run("error"), false},
