@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -82,7 +83,7 @@ func lastOf(file *os.File) string {
 	}
 	data := make([]byte, min(info.Size(), contract.MessageLimit))
 	n, err := file.ReadAt(data, info.Size()-int64(len(data)))
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return ""
 	}
 	return strings.ToValidUTF8(string(data[:n]), "\uFFFD")
