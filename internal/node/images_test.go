@@ -46,6 +46,8 @@ func TestAccountOf(t *testing.T) {
 		{name: "not root, and is not", user: "1000", nonRoot: true, want: "1000"},
 		{name: "not root, and is", nonRoot: true, err: "runs as root: set runAsUser"},
 		{name: "not root, and is 0", user: "0:0", nonRoot: true, err: "runs as root"},
+		{name: "not root, and a name like a number", user: "+1000", nonRoot: true, err: `runs as "+1000", of which it is not known`},
+		{name: "not root, and a number of no user", user: "4294967296", nonRoot: true, err: "of which it is not known"},
 		{name: "not root, and nobody knows", user: "jupyter", nonRoot: true, err: `runs as "jupyter", of which it is not known`},
 		{name: "not root, and the pod says who", user: "jupyter", uid: number(7), nonRoot: true, want: "7"},
 	} {

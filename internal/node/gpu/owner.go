@@ -3,11 +3,13 @@ package gpu
 import (
 	"bytes"
 	"cmp"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,13 +26,23 @@ func describe(root string, name func(uint32) string, p Process) Process {
 	if err := unix.Stat(dir, &stat); err == nil {
 		p.User = name(stat.Uid)
 	}
-	if raw, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil && len(raw) > 0 {
+	if raw, err := begin(filepath.Join(dir, "cmdline")); err == nil && len(raw) > 0 {
 		p.Command = string(bytes.ReplaceAll(bytes.TrimRight(raw, "\x00"), []byte{0}, []byte{' '}))
 	} else if raw, err := os.ReadFile(filepath.Join(dir, "comm")); err == nil {
 		p.Command = strings.TrimSpace(string(raw))
 	}
 	p.Command, p.Server = printable(p.Command), ofMPS(dir)
 	return p
+}
+
+// begin reads the beginning of a file: a command line may have megabytes.
+func begin(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxCommand*utf8.UTFMax))
 }
 
 // printable cuts a command line to size and keeps what would move a cursor or

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -62,6 +63,28 @@ func TestFindAccount(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestWorkingDirectoryOfAnotherTree: the folders of a working directory are made, and none through a
+// link that leads out of the tree, as those in /proc/self/fd do.
+func TestWorkingDirectoryOfAnotherTree(t *testing.T) {
+	tree, outside := t.TempDir(), t.TempDir()
+	open, err := os.Open(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = open.Close() }()
+	if err := os.Symlink(fmt.Sprintf("/proc/self/fd/%d", open.Fd()), filepath.Join(tree, "link")); err != nil {
+		t.Fatal(err)
+	}
+	makeFolders(filepath.Join(tree, "a/b"))
+	if info, err := os.Stat(filepath.Join(tree, "a/b")); err != nil || !info.IsDir() {
+		t.Errorf("the folder was not made: %v", err)
+	}
+	makeFolders(filepath.Join(tree, "link/x"))
+	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
+		t.Errorf("%v was made outside: %v", made, err)
 	}
 }
 
