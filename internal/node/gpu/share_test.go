@@ -166,7 +166,7 @@ func TestServers(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if got := describe("/proc", Process{PID: command.Process.Pid}); got.Server != c.want {
+		if got := describe("/proc", byNumber, Process{PID: command.Process.Pid}); got.Server != c.want {
 			t.Errorf("%s: got %+v", c.name, got)
 		}
 		if err := errors.Join(in.Close(), command.Wait()); err != nil {
