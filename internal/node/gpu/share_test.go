@@ -178,7 +178,7 @@ func TestServers(t *testing.T) {
 // TestWaits is the program of TestServers: it ends with its input.
 func TestWaits(t *testing.T) {
 	if os.Getenv("MUSTER_TEST_WAITS") == "" {
-		t.Skip("it is run by TestServers")
+		return // TestServers runs it in a process of its own
 	}
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		t.Fatal(err)
