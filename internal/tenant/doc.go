@@ -1,11 +1,10 @@
-// Package tenant owns what somebody who uses Muster on a cluster, or with others on one
-// machine, is there: a
-// namespace of their own, with the rights in it, a queue that they may use, a
-// network that only the members of gangs share, and a kubeconfig.
+// Package tenant owns the objects of a user of Muster, on a cluster or on a machine that several
+// users share: a namespace with the user's rights, a queue, network policies that let only members
+// of gangs reach one another, and a kubeconfig.
 //
-// A tenant is a namespace that carries the label of a user. Everything else of
-// theirs lies in it and goes with it, but for the right to know the names of
-// queues, which is cluster-wide and labelled alike, and the queue.
+// A tenant is a namespace that carries the label of a user. The tenant's other objects are in the
+// namespace and are removed with it. Exceptions are the queue and the right to read the names of
+// queues, which is a ClusterRoleBinding with the same label.
 //
 // The kubeconfig holds a token of a service account in that namespace, asked
 // for by TokenRequest: its life is bounded, removing the tenant ends it at

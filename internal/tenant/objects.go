@@ -16,8 +16,7 @@ import (
 // it is.
 const LabelUser = v1alpha1.LabelUser
 
-// Tenant is somebody who uses Muster on a cluster, or with others on one machine
-// ([OfMachine]).
+// Tenant is a user of Muster on a cluster, or on a machine that several users share ([OfMachine]).
 type Tenant struct {
 	// Name is that of the user, of their namespace and of their service
 	// account.

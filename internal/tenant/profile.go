@@ -13,24 +13,23 @@ import (
 // Profile is what differs between the tenants of a cluster and those of one machine. The
 // zero value is the profile of a cluster, which is the stricter one.
 type Profile struct {
-	// Network says who reaches the tenant's pods, and whom they reach.
+	// Network is the choice of network policies for the tenant's pods.
 	Network Network
-	// PodSecurity says which pods the API server refuses in the tenant's namespace.
+	// PodSecurity is the level of Pod Security of the tenant's namespace.
 	PodSecurity PodSecurity
-	// Identity says how the tenant shows who they are.
+	// Identity is the credential of the tenant.
 	Identity Identity
-	// Parent is the queue above the tenant's queue, if that is made for them. Empty: none.
+	// Parent is the parent of the tenant's queue. It counts for a queue that Muster makes. Empty: none.
 	Parent string
 }
 
-// Network is what of the network a tenant's pods share.
+// Network is a choice of network policies.
 type Network int
 
 const (
-	// GangNetwork is closed by network policies, but for members of gangs.
+	// GangNetwork has policies by which only members of gangs reach one another.
 	GangNetwork Network = iota
-	// HostNetwork has no network policies, since nothing on one machine enforces
-	// them.
+	// HostNetwork has no network policies, since no part of one machine enforces them.
 	HostNetwork
 )
 
@@ -38,14 +37,14 @@ const (
 type PodSecurity int
 
 const (
-	// BaselinePods refuses pods that reach for the machine itself.
+	// BaselinePods is the level baseline: no host path, host network or privileged container.
 	BaselinePods PodSecurity = iota
 	// PodsOfTheUser sets no label, so that hostPath is allowed. The node has to run each pod
 	// as the user of its namespace.
 	PodsOfTheUser
 )
 
-// Identity is how a tenant shows who they are.
+// Identity is a kind of credential.
 type Identity int
 
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// TestProfiles: the objects of each kind of tenant, to whom they give rights, and what the
-// namespace refuses.
+// TestProfiles checks, for each kind of tenant, the objects, the subjects of their bindings, and the
+// labels of the namespace.
 func TestProfiles(t *testing.T) {
 	rights := []string{"*v1.RoleBinding muster-user", "*v1.Role muster-queue", "*v1.RoleBinding muster-queue", "*v1.ClusterRoleBinding muster-names-%s"}
 	network := []string{"*v1.NetworkPolicy muster-closed", "*v1.NetworkPolicy muster-gangs", "*v1.NetworkPolicy muster-builds", "*v1.NetworkPolicy muster-gateway", "*v1.NetworkPolicy muster-names"}

@@ -113,7 +113,7 @@ func TestNoClaimStays(t *testing.T) {
 	the.until(t, ns, "next", v1alpha1.JobRunning)
 }
 
-// takesGPUs is a manifest with which an administrator requests GPUs of Muster's nodes from
+// takesGPUs is a manifest of an administrator that requests GPUs of Muster's nodes from
 // kube-scheduler: a class that selects them, and a DaemonSet whose claims tolerate all.
 const takesGPUs = `{apiVersion: v1, kind: List, items: [
 	{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: every-gpu}, spec: {selectors: [{cel: {expression: "device.driver == 'gpu.muster.dev'"}}]}},

@@ -59,7 +59,8 @@ func (p *passage) context(r *http.Request) (context.Context, context.CancelFunc)
 	return ctx, func() { stop(); cancel() }
 }
 
-// claims begin the names of headers by which proxies tell who asks. The gate alone says that.
+// claims are the beginnings of the names of headers in which proxies identify a caller. Only the gate
+// identifies callers.
 var claims = []string{"x-forwarded", "forwarded", "x-real-ip", "x-remote-", "x-muster-", "x-original-", "x-rewrite-url"}
 
 // request returns the request as handlers see it: without Muster's secrets, and without headers that
