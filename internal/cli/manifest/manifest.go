@@ -50,7 +50,11 @@ func Read(stdin io.Reader, paths []string) ([]Document, error) {
 		}
 	}
 	if len(documents) == 0 {
-		return nil, exit.Usage("%s holds no objects", strings.Join(paths, ", "))
+		named := strings.Join(paths, ", ")
+		if named == "-" {
+			named = "standard input"
+		}
+		return nil, exit.Usage("%s holds no objects: give a manifest, such as `muster run --dry-run -o yaml` prints", named)
 	}
 	return documents, nil
 }
