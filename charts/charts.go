@@ -26,3 +26,9 @@ var CRD embed.FS
 //
 //go:embed muster/kubeflow/*.yaml
 var Kubeflow embed.FS
+
+// Machine holds the templates that `muster up` adds to those of the chart where several
+// users share a machine, below "machine". They use the chart's helpers.
+//
+//go:embed machine/*.yaml
+var Machine embed.FS

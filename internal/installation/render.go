@@ -52,6 +52,11 @@ func Render(r Rendering) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	return renderAll(c, values)
+}
+
+// renderAll renders a chart with values, and returns the objects in order.
+func renderAll(c *chart.Chart, values common.Values) ([]*unstructured.Unstructured, error) {
 	files, err := engine.Render(c, values)
 	if err != nil {
 		return nil, fmt.Errorf("rendering the chart: %w", err)

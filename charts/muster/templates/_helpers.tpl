@@ -13,9 +13,9 @@ app.kubernetes.io/name: muster
 app.kubernetes.io/component: manager
 {{- end }}
 
-{{/* Who the manager is to the API server. */}}
+{{/* Who the manager is to the API server. `muster up` sets machine; a chart's values never do. */}}
 {{- define "muster.user" -}}
-system:serviceaccount:{{ .Release.Namespace }}:muster-manager
+{{- if .Values.machine }}{{ .Values.machine.manager }}{{ else }}system:serviceaccount:{{ .Release.Namespace }}:muster-manager{{ end }}
 {{- end }}
 
 {{/* The objects of its own namespace that the manager makes: names, as a list of YAML and of CEL. */}}
@@ -145,8 +145,12 @@ the specs of pods; variables.same leaves an object alone that asks for nothing n
 - expression: "variables.same || variables.specs.all(l, l.all(s, !({{ include "muster.has" "s.hostNetwork" }} && s.hostNetwork) && !({{ include "muster.has" "s.hostPID" }} && s.hostPID) && !({{ include "muster.has" "s.hostIPC" }} && s.hostIPC)))"
   message: "hostNetwork, hostPID and hostIPC are not allowed here: leave them out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
-- expression: "variables.same || variables.specs.all(l, l.all(s, !{{ include "muster.has" "s.volumes" }} || s.volumes.all(v, !{{ include "muster.has" "v.hostPath" }} && !{{ include "muster.has" "v.flexVolume" }} && !{{ include "muster.has" "v.gcePersistentDisk" }} && !{{ include "muster.has" "v.awsElasticBlockStore" }} && !{{ include "muster.has" "v.azureDisk" }} && !{{ include "muster.has" "v.azureFile" }} && !{{ include "muster.has" "v.vsphereVolume" }} && !{{ include "muster.has" "v.cinder" }} && !{{ include "muster.has" "v.photonPersistentDisk" }} && !{{ include "muster.has" "v.gitRepo" }} && !{{ include "muster.has" "v.nfs" }} && !{{ include "muster.has" "v.iscsi" }} && !{{ include "muster.has" "v.fc" }} && !{{ include "muster.has" "v.rbd" }} && !{{ include "muster.has" "v.cephfs" }} && !{{ include "muster.has" "v.glusterfs" }} && !{{ include "muster.has" "v.quobyte" }} && !{{ include "muster.has" "v.flocker" }} && !{{ include "muster.has" "v.portworxVolume" }} && !{{ include "muster.has" "v.scaleIO" }} && !{{ include "muster.has" "v.storageos" }})))"
+- expression: "variables.same || variables.specs.all(l, l.all(s, !{{ include "muster.has" "s.volumes" }} || s.volumes.all(v, {{ if not .Values.machine }}!{{ include "muster.has" "v.hostPath" }} && {{ end }}!{{ include "muster.has" "v.flexVolume" }} && !{{ include "muster.has" "v.gcePersistentDisk" }} && !{{ include "muster.has" "v.awsElasticBlockStore" }} && !{{ include "muster.has" "v.azureDisk" }} && !{{ include "muster.has" "v.azureFile" }} && !{{ include "muster.has" "v.vsphereVolume" }} && !{{ include "muster.has" "v.cinder" }} && !{{ include "muster.has" "v.photonPersistentDisk" }} && !{{ include "muster.has" "v.gitRepo" }} && !{{ include "muster.has" "v.nfs" }} && !{{ include "muster.has" "v.iscsi" }} && !{{ include "muster.has" "v.fc" }} && !{{ include "muster.has" "v.rbd" }} && !{{ include "muster.has" "v.cephfs" }} && !{{ include "muster.has" "v.glusterfs" }} && !{{ include "muster.has" "v.quobyte" }} && !{{ include "muster.has" "v.flocker" }} && !{{ include "muster.has" "v.portworxVolume" }} && !{{ include "muster.has" "v.scaleIO" }} && !{{ include "muster.has" "v.storageos" }})))"
+  {{- if .Values.machine }}
+  message: "volumes of disks of the cloud or shares of the network are not allowed here (nfs and the like): name a PersistentVolumeClaim, or mount a folder of this machine by hostPath"
+  {{- else }}
   message: "volumes that a node mounts from its own folders, disks of the cloud or shares of the network are not allowed here (hostPath, nfs and the like): name a PersistentVolumeClaim, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  {{- end }}
   reason: Forbidden
 - expression: "variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !{{ include "muster.has" "c.ports" }} || c.ports.all(p, !{{ include "muster.has" "p.hostPort" }} || p.hostPort == 0)))))"
   message: "a hostPort is not allowed here: leave it out, members reach one another by name; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
@@ -183,7 +187,7 @@ the specs of pods; variables.same leaves an object alone that asks for nothing n
 
 {{/* The capabilities that a container may add: those that runtimes give by default. From the Pod Security Standard baseline. */}}
 {{- define "muster.capabilities" -}}
-['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'MKNOD', 'NET_BIND_SERVICE', 'SETFCAP', 'SETGID', 'SETPCAP', 'SETUID', 'SYS_CHROOT']
+{{- if .Values.machine }}[]{{ else }}['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'MKNOD', 'NET_BIND_SERVICE', 'SETFCAP', 'SETGID', 'SETPCAP', 'SETUID', 'SYS_CHROOT']{{ end }}
 {{- end }}
 
 {{/* The sysctls of that standard. */}}
