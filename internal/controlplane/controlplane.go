@@ -25,8 +25,12 @@ type ControlPlane struct {
 	order    contract.Order
 	listener *net.TCPListener
 	claim    *claim.Claim // on the range of Services
+	set      *pki.Set
+	settings settings
 	admin    *rest.Config
-	node     NodeCredentials
+	// manager and nodePart are admin where the control plane has one user.
+	manager, nodePart *rest.Config
+	node              NodeCredentials
 
 	stopOnce sync.Once
 	stopping chan struct{}
@@ -120,7 +124,7 @@ func prepareWith(ctx context.Context, o Options, last settings, chosen string) (
 	if err != nil {
 		return nil, err
 	}
-	set, err := pki.Ensure(filepath.Join(o.DataDir, "pki"), serviceIP, time.Now())
+	set, err := pki.Ensure(filepath.Join(o.DataDir, "pki"), serviceIP, time.Now(), o.Shared != nil)
 	if err != nil {
 		return nil, explain(err, o.DataDir)
 	}
@@ -134,7 +138,7 @@ func prepareWith(ctx context.Context, o Options, last settings, chosen string) (
 		return nil, err
 	}
 	o.note(note)
-	c := &ControlPlane{options: o, order: o.order(chosen), listener: listener, stopping: make(chan struct{}), done: make(chan struct{})}
+	c := &ControlPlane{options: o, order: o.order(chosen), listener: listener, set: set, settings: last, stopping: make(chan struct{}), done: make(chan struct{})}
 	if err := c.equip(set, chosen); err != nil {
 		return nil, errors.Join(explain(err, o.DataDir), listener.Close())
 	}
@@ -151,13 +155,23 @@ func (c *ControlPlane) equip(set *pki.Set, serviceRange string) error {
 	if c.admin, err = restConfig(set, pki.Admin, fmt.Sprintf("https://127.0.0.1:%d", port)); err != nil {
 		return err
 	}
+	c.manager, c.nodePart = c.admin, c.admin
+	if c.options.Shared != nil {
+		if c.manager, err = restConfig(set, pki.Manager, c.admin.Host); err != nil {
+			return err
+		}
+		if c.nodePart, err = restConfig(set, pki.NodeClient, c.admin.Host); err != nil {
+			return err
+		}
+	}
 	if c.node, err = nodeCredentials(set); err != nil {
 		return err
 	}
 	if err := writeFiles(c.options, c.order, set, c.admin); err != nil {
 		return err
 	}
-	return settings{Port: port, ServiceCIDR: serviceRange}.save(c.options.DataDir)
+	c.settings = settings{Port: port, ServiceCIDR: serviceRange, Shared: c.options.Shared != nil || c.settings.Shared}
+	return c.settings.save(c.options.DataDir)
 }
 
 // rotate sets the last run's log aside.

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +26,14 @@ anonymous:
   - path: /livez
   - path: /readyz
   - path: /healthz
+`
+
+// sharedAuthentication lets nobody in at all without a certificate or token: other users
+// of the machine reach the port.
+const sharedAuthentication = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+anonymous:
+  enabled: false
 `
 
 // NodeCredentials are what the node's kubelet API needs, so that the API
@@ -69,6 +78,9 @@ func nodeCredentials(set *pki.Set) (NodeCredentials, error) {
 	return NodeCredentials{Certificate: certificate, ClientCAs: pool, ClientName: pki.KubeletClientName}, nil
 }
 
+// errNotShared is the error for what only a shared control plane has.
+var errNotShared = errors.New("this control plane has one user: only a shared one has a front proxy and certificates of users")
+
 // restConfig is an identity's way to the API server.
 func restConfig(set *pki.Set, name, server string) (*rest.Config, error) {
 	var data [3][]byte
@@ -109,9 +121,20 @@ func writeFiles(o Options, order contract.Order, set *pki.Set, admin *rest.Confi
 	if err != nil {
 		return err
 	}
+	who := authentication
+	if order.Shared {
+		who = sharedAuthentication
+		policy, err := json.Marshal(auditPolicy(o.Shared.administrators()))
+		if err != nil {
+			return fmt.Errorf("encoding the audit policy: %w", err)
+		}
+		if err := pki.WriteFile(order.AuditPolicy, policy); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		writeKubeconfig(o.kubeconfig(), admin),
 		writeKubeconfig(order.Kubeconfig, controllers),
-		pki.WriteFile(order.AuthenticationConfig, []byte(authentication)),
+		pki.WriteFile(order.AuthenticationConfig, []byte(who)),
 	)
 }

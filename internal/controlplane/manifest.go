@@ -80,7 +80,14 @@ func (c *ControlPlane) furnish(whole context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return awaitDiscovered(whole, impatient, client, manifests)
+	if err := awaitDiscovered(whole, impatient, client, manifests); err != nil || !c.settings.Shared {
+		return err
+	}
+	if err := c.govern(whole, impatient, client); err != nil {
+		return err
+	}
+	c.settings.Shared = c.options.Shared != nil
+	return c.settings.save(c.options.DataDir)
 }
 
 // furniture is everything that must exist.

@@ -39,6 +39,9 @@ type Options struct {
 	// Unsafe leaves out fsync: a power cut may then lose everything. For
 	// tests.
 	Unsafe bool
+	// Shared makes the control plane one for several users of the machine. Nil: it has one
+	// user.
+	Shared *Sharing
 	// Bare starts kube-apiserver and etcd alone, with upstream's own settings
 	// and none of Muster's objects. For measurements.
 	Bare bool
@@ -63,6 +66,9 @@ func (o Options) complete() (Options, error) {
 			return o, fmt.Errorf("service range %q is not usable: give an IPv4 range such as %s, between /12 and /24", o.ServiceCIDR, serviceRanges[0])
 		}
 	}
+	if o.Shared != nil && o.Bare {
+		return o, errors.New("starting the control plane: a bare one cannot be shared")
+	}
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
@@ -78,7 +84,7 @@ func (o Options) complete() (Options, error) {
 
 // order is what the child is told.
 func (o Options) order(serviceCIDR string) contract.Order {
-	return contract.Order{
+	order := contract.Order{
 		Bare:                 o.Bare,
 		DataDir:              o.DataDir,
 		Log:                  o.logFile(),
@@ -86,7 +92,12 @@ func (o Options) order(serviceCIDR string) contract.Order {
 		Kubeconfig:           filepath.Join(o.DataDir, "pki", "controllers.kubeconfig"),
 		AuthenticationConfig: filepath.Join(o.DataDir, "pki", "authentication.yaml"),
 		Unsafe:               o.Unsafe,
+		Shared:               o.Shared != nil,
 	}
+	if order.Shared {
+		order.AuditPolicy, order.AuditLog = o.auditPolicy(), filepath.Join(o.DataDir, "audit.log")
+	}
+	return order
 }
 
 func (o Options) logFile() string    { return filepath.Join(o.DataDir, "control-plane.log") }

@@ -15,6 +15,8 @@ import (
 type settings struct {
 	Port        int    `json:"port,omitempty"`
 	ServiceCIDR string `json:"serviceCIDR,omitempty"`
+	// Shared is set while the store may have the rules of a shared machine.
+	Shared bool `json:"shared,omitempty"`
 }
 
 func settingsFile(dataDir string) string { return filepath.Join(dataDir, "control-plane.json") }

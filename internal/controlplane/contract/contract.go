@@ -63,6 +63,13 @@ type Order struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// AuthenticationConfig is the API server's authentication configuration.
 	AuthenticationConfig string `json:"authenticationConfig"`
+	// Shared is set where several users share the machine: requests are shared out among
+	// users, a front proxy names them, anonymous requests are refused, and acts of
+	// administrators are recorded.
+	Shared bool `json:"shared,omitempty"`
+	// AuditPolicy and AuditLog are the files of the record of a shared control plane.
+	AuditPolicy string `json:"auditPolicy,omitempty"`
+	AuditLog    string `json:"auditLog,omitempty"`
 	// Unsafe leaves out fsync: for tests, whose data may be lost.
 	Unsafe bool `json:"unsafe,omitempty"`
 	// Frugal makes etcd take little room for its log: the disk is almost full.
@@ -71,7 +78,8 @@ type Order struct {
 
 // ReadyPath is where the API server is asked whether it is ready.
 func (o Order) ReadyPath() string {
-	if o.Bare {
+	// The rights of users and of Muster's own parts need the default roles.
+	if o.Bare || o.Shared {
 		return BareReadyPath
 	}
 	return ReadyPath

@@ -2,8 +2,10 @@
 // folder: it creates what is missing, reuses what is good, and renews what
 // will soon expire or no longer fits.
 //
-// Vocabulary: the authority is the one self-signed certificate that all others
-// hang from; an identity is a certificate with its key.
+// Vocabulary: the authority is the self-signed certificate that all others hang from,
+// but for that of the front proxy, which hangs from the proxies' authority: a client of
+// the first cannot act as a proxy. An identity is a certificate with its key. A
+// [Signer] signs short certificates of users, whose keys it never sees.
 //
 // The folder is 0700 and its files 0600. Every file is replaced atomically, so
 // that a crash at any point leaves either the old or the new; a certificate

@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -43,11 +42,42 @@ const (
 	KubeletClient = "kubelet-client"
 	// Node is what the node's kubelet API shows to the API server.
 	Node = "node"
+	// Manager and NodeClient are Muster's own parts, the controllers and the node, as
+	// clients of the API server. Only a shared control plane has them.
+	Manager, NodeClient = "manager", "node-client"
+	// FrontProxy is what the front proxy shows to the API server. The proxies' authority
+	// signs it. Only a shared control plane has it.
+	FrontProxy = "front-proxy"
+)
+
+// The users of the certificates of the administrator and of Muster's own parts, and the
+// name of the proxy's.
+const (
+	AdminUser      = "muster-admin"
+	ManagerUser    = "muster:manager"
+	NodeUser       = "muster:node"
+	FrontProxyName = "muster-front-proxy"
+)
+
+// The names of the authorities.
+const (
+	firstAuthority   = "ca"
+	proxiesAuthority = "proxy-ca"
 )
 
 // KubeletClientName is the common name in the certificate that the API server
 // shows to a node's kubelet API.
 const KubeletClientName = "muster:kube-apiserver"
+
+// ownParts are the clients of a shared control plane.
+func ownParts() []spec {
+	// The group gives a node no rights, and seats at the API server that are those of nodes.
+	nodes := []string{"system:nodes"}
+	return []spec{
+		{name: Manager, subject: pkix.Name{CommonName: ManagerUser}, usage: x509.ExtKeyUsageClientAuth},
+		{name: NodeClient, subject: pkix.Name{CommonName: NodeUser, Organization: nodes}, usage: x509.ExtKeyUsageClientAuth},
+	}
+}
 
 // Set is a folder of certificates and keys, all present and valid.
 type Set struct {
@@ -75,7 +105,7 @@ func specs(serviceIP net.IP) []spec {
 			ips: append([]net.IP{serviceIP}, loopback...),
 		},
 		{name: Node, subject: pkix.Name{CommonName: "muster-node"}, usage: x509.ExtKeyUsageServerAuth, dns: []string{"localhost"}, ips: loopback},
-		{name: Admin, subject: pkix.Name{CommonName: "muster-admin", Organization: masters}, usage: x509.ExtKeyUsageClientAuth},
+		{name: Admin, subject: pkix.Name{CommonName: AdminUser, Organization: masters}, usage: x509.ExtKeyUsageClientAuth},
 		{name: Controllers, subject: pkix.Name{CommonName: "system:kube-controller-manager", Organization: masters}, usage: x509.ExtKeyUsageClientAuth},
 		{name: KubeletClient, subject: pkix.Name{CommonName: KubeletClientName}, usage: x509.ExtKeyUsageClientAuth},
 	}
@@ -84,8 +114,10 @@ func specs(serviceIP net.IP) []spec {
 // Ensure makes dir hold an authority, every identity and the service account
 // key, all valid at now for a good while. serviceIP is the address of the
 // Service "kubernetes", which the API server's certificate names. What is good
-// is left alone; a new authority renews everything that hangs from the old.
-func Ensure(dir string, serviceIP net.IP, now time.Time) (*Set, error) {
+// is left alone; a new authority renews everything that hangs from the old. With
+// shared, dir also has the identities of Muster's own parts, and the proxies'
+// authority with the identity of the front proxy.
+func Ensure(dir string, serviceIP net.IP, now time.Time, shared bool) (*Set, error) {
 	if err := osfile.MakeFolder(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the certificate folder: %w", err)
 	}
@@ -93,15 +125,16 @@ func Ensure(dir string, serviceIP net.IP, now time.Time) (*Set, error) {
 		return nil, fmt.Errorf("closing the certificate folder to others: %w", err)
 	}
 	set := &Set{dir: dir}
-	authority, err := set.authority(now)
-	if err != nil {
+	wanted := specs(serviceIP)
+	if shared {
+		wanted = append(wanted, ownParts()...)
+	}
+	if err := set.identities(firstAuthority, wanted, now); err != nil {
 		return nil, err
 	}
-	for _, want := range specs(serviceIP) {
-		if set.fits(want, authority.Leaf, now) {
-			continue
-		}
-		if err := set.issue(want, authority, now); err != nil {
+	if shared {
+		proxy := spec{name: FrontProxy, subject: pkix.Name{CommonName: FrontProxyName}, usage: x509.ExtKeyUsageClientAuth}
+		if err := set.identities(proxiesAuthority, []spec{proxy}, now); err != nil {
 			return nil, err
 		}
 	}
@@ -111,8 +144,29 @@ func Ensure(dir string, serviceIP net.IP, now time.Time) (*Set, error) {
 	return set, nil
 }
 
+// identities makes an authority, and the identities that hang from it.
+func (s *Set) identities(authority string, wanted []spec, now time.Time) error {
+	from, err := s.authority(authority, now)
+	if err != nil {
+		return err
+	}
+	for _, want := range wanted {
+		if s.fits(want, from.Leaf, now) {
+			continue
+		}
+		if err := s.issue(want, from, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CAFile is the path of the authority's certificate, PEM.
-func (s *Set) CAFile() string { return CertFile(s.dir, "ca") }
+func (s *Set) CAFile() string { return CertFile(s.dir, firstAuthority) }
+
+// ProxiesCAFile is the path of the certificate of the authority of front proxies, PEM, in
+// the folder dir.
+func ProxiesCAFile(dir string) string { return CertFile(dir, proxiesAuthority) }
 
 // CertFile is the path of an identity's certificate, PEM, in the folder dir.
 func CertFile(dir, name string) string { return filepath.Join(dir, name+".crt") }
@@ -153,25 +207,29 @@ func (s *Set) load(name string) *tls.Certificate {
 	return &pair
 }
 
-func (s *Set) authority(now time.Time) (*tls.Certificate, error) {
-	pair := s.load("ca")
+func (s *Set) authority(name string, now time.Time) (*tls.Certificate, error) {
+	pair := s.load(name)
 	if pair != nil && pair.Leaf.IsCA && now.After(pair.Leaf.NotBefore) && now.Before(pair.Leaf.NotAfter.Add(-identityLife)) {
 		return pair, nil
 	}
+	subject := pkix.Name{CommonName: "muster"}
+	if name != firstAuthority {
+		subject.CommonName += "-" + name
+	}
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "muster"},
+		Subject:               subject,
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(authorityLife),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	if err := s.sign("ca", template, nil); err != nil {
+	if err := s.sign(name, template, nil); err != nil {
 		return nil, err
 	}
-	made, err := tls.LoadX509KeyPair(s.CertFile("ca"), s.KeyFile("ca"))
+	made, err := tls.LoadX509KeyPair(s.CertFile(name), s.KeyFile(name))
 	if err != nil {
-		return nil, fmt.Errorf("reading the new certificate authority: %w", err)
+		return nil, fmt.Errorf("reading the new certificate authority %q: %w", name, err)
 	}
 	return &made, nil
 }
@@ -223,15 +281,11 @@ func (s *Set) sign(name string, template *x509.Certificate, authority *tls.Certi
 	if err != nil {
 		return fmt.Errorf("generating a key for certificate %q: %w", name, err)
 	}
-	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return fmt.Errorf("choosing a serial number for certificate %q: %w", name, err)
-	}
 	parent, signer := template, any(key)
 	if authority != nil {
 		parent, signer = authority.Leaf, authority.PrivateKey
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	der, err := certify(template, parent, &key.PublicKey, signer)
 	if err != nil {
 		return fmt.Errorf("signing certificate %q: %w", name, err)
 	}

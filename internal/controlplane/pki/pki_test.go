@@ -19,7 +19,7 @@ var (
 
 func ensure(t *testing.T, dir string, ip net.IP, at time.Time) *Set {
 	t.Helper()
-	set, err := Ensure(dir, ip, at)
+	set, err := Ensure(dir, ip, at, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestEnsureWithoutAFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ensure(file, serviceIP, now); err == nil {
+	if _, err := Ensure(file, serviceIP, now, false); err == nil {
 		t.Error("a file is taken for a folder")
 	}
 }

@@ -57,13 +57,41 @@ func musterFlags(order contract.Order) []string {
 		"--kubelet-preferred-address-types=Hostname,InternalIP",
 		"--allow-privileged=true",
 		"--profiling=false",
-		// One user's machine: there is nobody to be fair to, and a limit would
-		// only slow the burst in which a large gang starts.
+		"--disable-admission-plugins=" + strings.Join(absentAdmission, ","),
+	}
+}
+
+// fairness is the API of priority and fairness.
+const fairness = "flowcontrol.apiserver.k8s.io/v1"
+
+// oneUserFlags are for a machine of one user: there is nobody to be fair to, and a limit
+// would only slow the burst in which a large gang starts.
+func oneUserFlags() []string {
+	return []string{
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=0",
 		"--max-mutating-requests-inflight=0",
+		"--runtime-config=" + strings.Join(append([]string{fairness}, absentAPIs...), "=false,") + "=false",
+	}
+}
+
+// The record of a shared control plane has at most three files of this size.
+const auditFileMB, auditFilesBefore = "10", "2"
+
+// sharedFlags are for a machine of several users.
+func sharedFlags(order contract.Order) []string {
+	return []string{
 		"--runtime-config=" + strings.Join(absentAPIs, "=false,") + "=false",
-		"--disable-admission-plugins=" + strings.Join(absentAdmission, ","),
+		// Only the front proxy's own authority counts, and only its own name.
+		"--requestheader-client-ca-file=" + pki.ProxiesCAFile(order.PKIDir()),
+		"--requestheader-allowed-names=" + pki.FrontProxyName,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--audit-policy-file=" + order.AuditPolicy,
+		"--audit-log-path=" + order.AuditLog,
+		"--audit-log-maxsize=" + auditFileMB,
+		"--audit-log-maxbackup=" + auditFilesBefore,
 	}
 }
 
@@ -72,7 +100,6 @@ func musterFlags(order contract.Order) []string {
 var absentAPIs = []string{
 	"autoscaling/v1", "autoscaling/v2",
 	"certificates.k8s.io/v1",
-	"flowcontrol.apiserver.k8s.io/v1",
 	"storagemigration.k8s.io/v1",
 }
 
@@ -91,6 +118,11 @@ func serveAPI(ctx context.Context, order contract.Order, listener net.Listener, 
 	flags := apiServerFlags(order)
 	if !order.Bare {
 		flags = append(flags, musterFlags(order)...)
+		if order.Shared {
+			flags = append(flags, sharedFlags(order)...)
+		} else {
+			flags = append(flags, oneUserFlags()...)
+		}
 	}
 	if err := parse("kube-apiserver", s.Flags(), flags); err != nil {
 		return err
