@@ -14,5 +14,7 @@
 // A [Profile] is what differs on one machine: the user is a Unix user, and there are
 // no network policies, no Pod Security and no tokens.
 //
+// A [Keeper] makes the tenants of one machine as their users come.
+//
 // It must not know any command, nor how jobs run.
 package tenant

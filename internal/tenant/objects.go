@@ -55,9 +55,11 @@ func (t Tenant) namespace() *corev1.Namespace {
 	if t.Profile.PodSecurity == BaselinePods {
 		labels["pod-security.kubernetes.io/enforce"] = "baseline"
 	}
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: t.Name, Labels: labels, Annotations: map[string]string{v1alpha1.AnnotationQueue: t.Queue},
-	}}
+	annotations := map[string]string{v1alpha1.AnnotationQueue: t.Queue}
+	if t.Profile.Identity == SocketIdentity {
+		annotations[AnnotationGIDs] = t.Profile.gids()
+	}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Name, Labels: labels, Annotations: annotations}}
 }
 
 // objects are what a tenant has beside the namespace and the queue.

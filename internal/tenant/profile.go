@@ -2,6 +2,8 @@ package tenant
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,17 @@ type Profile struct {
 	Identity Identity
 	// Parent is the parent of the tenant's queue. It counts for a queue that Muster makes. Empty: none.
 	Parent string
+	// GIDs are the numbers of the groups of a Unix user, sorted, which pods may name.
+	GIDs []uint32
+}
+
+// gids returns the value of [AnnotationGIDs].
+func (p Profile) gids() string {
+	texts := make([]string, 0, len(p.GIDs))
+	for _, gid := range p.GIDs {
+		texts = append(texts, strconv.FormatUint(uint64(gid), 10))
+	}
+	return strings.Join(texts, ",")
 }
 
 // Network is a choice of network policies.

@@ -61,7 +61,9 @@ func putNamespace(ctx context.Context, server client.Client, t Tenant) error {
 		return fmt.Errorf("namespace %s is just being removed: try again once it is gone", t.Name)
 	}
 	after := there.DeepCopy()
-	metav1.SetMetaDataAnnotation(&after.ObjectMeta, v1alpha1.AnnotationQueue, t.Queue)
+	for key, value := range want.Annotations {
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, key, value)
+	}
 	return wrap(server.Patch(ctx, after, client.MergeFrom(there)), "changing namespace %s", t.Name)
 }
 
@@ -71,12 +73,15 @@ func put(ctx context.Context, server client.Client, o client.Object) error {
 	if err == nil || !apierrors.IsAlreadyExists(err) {
 		return wrap(err, "creating %T %s", o, o.GetName())
 	}
-	there := o.DeepCopyObject().(client.Object)
-	if err := server.Get(ctx, client.ObjectKeyFromObject(o), there); err != nil {
-		return fmt.Errorf("reading %T %s: %w", o, o.GetName(), err)
-	}
-	o.SetResourceVersion(there.GetResourceVersion())
-	return wrap(server.Update(ctx, o), "changing %T %s", o, o.GetName())
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		there := o.DeepCopyObject().(client.Object)
+		if err := server.Get(ctx, client.ObjectKeyFromObject(o), there); err != nil {
+			return fmt.Errorf("reading it: %w", err)
+		}
+		o.SetResourceVersion(there.GetResourceVersion())
+		return server.Update(ctx, o)
+	})
+	return wrap(err, "changing %T %s", o, o.GetName())
 }
 
 // bound makes a quota. One that is there stays: its limits are an administrator's to change.
