@@ -46,7 +46,7 @@ func (m *machine) openGateway() (*s3, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := m.plane.RESTConfig()
+	config := m.plane.ManagerConfig()
 	config.QPS = -1 // bounded by the lanes: one change of a branch at a time
 	server, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {

@@ -325,7 +325,7 @@ func because(reason string) string {
 func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 	credentials := m.plane.NodeCredentials()
 	config := node.Config{
-		Name: nodeName(), DataDir: string(m.home), REST: m.plane.RESTConfig(), Tier: m.tier,
+		Name: nodeName(), DataDir: string(m.home), REST: m.plane.NodeConfig(), Tier: m.tier,
 		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: prepared{m.builder}, Code: sources{m.fetcher, m.store}, Data: m.reader, Mounts: m.mounts,
 		ImageStore: m.images, NoImages: m.noImages, ImageRetention: time.Duration(m.config.Retention.Images),
 		Labels:     m.config.NodeLabels,

@@ -19,7 +19,7 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		return nil, fmt.Errorf("finding this program, which workers of pipelines run: %w", err)
 	}
 	return manager.New(manager.Options{
-		REST:         m.plane.RESTConfig(),
+		REST:         m.plane.ManagerConfig(),
 		Log:          m.log,
 		Sources:      sources{m.fetcher, m.store},
 		Environments: m.outfitter,

@@ -17,7 +17,7 @@ const maxNetrc = 64 << 10
 
 // netrc reads the netrc of a Secret, <namespace>/<name>, for the build of an environment.
 func (m *machine) netrc(ctx context.Context, secret string) (string, error) {
-	reader, err := client.New(m.plane.RESTConfig(), client.Options{})
+	reader, err := client.New(m.plane.ManagerConfig(), client.Options{})
 	if err != nil {
 		return "", fmt.Errorf("reading the Secret %s: %w", secret, err)
 	}

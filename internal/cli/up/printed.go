@@ -18,7 +18,7 @@ import (
 // printed writes the output of a job's members, as muster logs does: first the output before they
 // were last started again.
 func (m *machine) printed(ctx context.Context, job *v1alpha1.TrainingJob, to io.Writer) error {
-	set, err := kubernetes.NewForConfig(m.plane.RESTConfig())
+	set, err := kubernetes.NewForConfig(m.plane.ManagerConfig())
 	if err != nil {
 		return fmt.Errorf("making a client for logs: %w", err)
 	}
@@ -26,7 +26,7 @@ func (m *machine) printed(ctx context.Context, job *v1alpha1.TrainingJob, to io.
 	if err != nil {
 		return err
 	}
-	reader, err := client.New(m.plane.RESTConfig(), client.Options{Scheme: scheme})
+	reader, err := client.New(m.plane.ManagerConfig(), client.Options{Scheme: scheme})
 	if err != nil {
 		return fmt.Errorf("making a client for logs: %w", err)
 	}

@@ -19,7 +19,7 @@ func (m *machine) makeReader() (*reading.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := client.New(m.plane.RESTConfig(), client.Options{Scheme: scheme})
+	server, err := client.New(m.plane.ManagerConfig(), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // makeKeeper makes what removes code and environments that nobody uses.
 func (m *machine) makeKeeper() (*upkeep.Keeper, error) {
-	server, err := dynamic.NewForConfig(m.plane.RESTConfig())
+	server, err := dynamic.NewForConfig(m.plane.ManagerConfig())
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -41,7 +41,7 @@ func (m *machine) makeCollector() (*dataset.Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := client.New(m.plane.RESTConfig(), client.Options{Scheme: scheme})
+	server, err := client.New(m.plane.ManagerConfig(), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
