@@ -14,6 +14,11 @@
 // report what it says back (package contract); manifests are the objects that
 // must exist before [Start] returns.
 //
+// A shared control plane ([Options.Shared]) serves several users of the machine: a front
+// proxy names them, by a certificate of an authority of its own; Muster's own parts have
+// identities of their own; the rules, which are roles and policies, are applied before
+// [Start] returns and follow the version.
+//
 // It must not import upstream, so that its users build in seconds: only the
 // binary's main joins the two. It knows nothing of jobs, nodes or scheduling,
 // and whoever receives the rest.Config cannot tell this control plane from any

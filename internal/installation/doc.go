@@ -9,6 +9,10 @@
 // stands in the way. A loss is a field that the CRD on the cluster has and ours
 // has not: such a CRD is newer and is left as it is.
 //
+// For one machine that several users share, the package renders the chart's roles and
+// policies, with templates of such a machine beside them ([RenderShared]); the control
+// plane applies them.
+//
 // It must not know the command line, nor what the objects are for: how jobs
 // run, and who plans.
 package installation
