@@ -42,9 +42,12 @@ const (
 	KubeletClient = "kubelet-client"
 	// Node is what the node's kubelet API shows to the API server.
 	Node = "node"
-	// Manager and NodeClient are Muster's own parts, the controllers and the node, as
-	// clients of the API server. Only a shared control plane has them.
-	Manager, NodeClient = "manager", "node-client"
+	// Manager is Muster's controllers, as a client of the API server. Only a shared control
+	// plane has it.
+	Manager = "manager"
+	// NodeClient is the node, as a client of the API server. Only a shared control plane
+	// has it.
+	NodeClient = "node-client"
 	// FrontProxy is what the front proxy shows to the API server. The proxies' authority
 	// signs it. Only a shared control plane has it.
 	FrontProxy = "front-proxy"
