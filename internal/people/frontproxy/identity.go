@@ -25,20 +25,24 @@ const (
 	GroupPrefix = "unix-group:"
 )
 
-// identity is a user as the API server is told.
-type identity struct {
-	user, login string
-	groups      []string
+// Identity is a user as the API server is told.
+type Identity struct {
+	// User is unix:<uid>.
+	User string
+	// Login is for display; empty: unknown.
+	Login string
+	// Groups are sorted, each unix-group:<name>.
+	Groups []string
 }
 
-// identify returns the identity of a caller. The directory tells the groups; where it
+// Identify returns the identity of a caller. The directory tells the groups; where it
 // does not know the user, or is away, the kernel does: those that the process had when
 // it connected. The error is that of ctx.
-func identify(ctx context.Context, d Directory, caller peer.Peer) (identity, error) {
-	who := identity{user: UserPrefix + strconv.FormatUint(uint64(caller.UID), 10)}
+func Identify(ctx context.Context, d Directory, caller peer.Peer) (Identity, error) {
+	who := Identity{User: UserPrefix + strconv.FormatUint(uint64(caller.UID), 10)}
 	found, known, err := d.ByUID(ctx, caller.UID)
 	if err == nil {
-		who.login = found.Login
+		who.Login = found.Login
 	}
 	var groups []account.Group
 	if err == nil && known {
@@ -48,23 +52,23 @@ func identify(ctx context.Context, d Directory, caller peer.Peer) (identity, err
 		groups, err = d.GroupNames(ctx, append([]uint32{caller.GID}, caller.Groups...))
 	}
 	if err != nil && !errors.Is(err, account.ErrAway) {
-		return identity{}, fmt.Errorf("finding the groups of uid %d: %w", caller.UID, err)
+		return Identity{}, fmt.Errorf("finding the groups of uid %d: %w", caller.UID, err)
 	}
 	for _, group := range groups {
-		who.groups = append(who.groups, GroupPrefix+group.Name)
+		who.Groups = append(who.Groups, GroupPrefix+group.Name)
 	}
-	slices.Sort(who.groups)
-	who.groups = slices.Compact(who.groups)
+	slices.Sort(who.Groups)
+	who.Groups = slices.Compact(who.Groups)
 	return who, nil
 }
 
 // set puts the identity into the headers of a request.
-func (i identity) set(header http.Header) {
-	header.Set("X-Remote-User", i.user)
-	for _, group := range i.groups {
+func (i Identity) set(header http.Header) {
+	header.Set("X-Remote-User", i.User)
+	for _, group := range i.Groups {
 		header.Add("X-Remote-Group", group)
 	}
-	if i.login != "" {
-		header.Set("X-Remote-Extra-Login", i.login)
+	if i.Login != "" {
+		header.Set("X-Remote-Extra-Login", i.Login)
 	}
 }

@@ -85,7 +85,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		peer.Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	who, err := identify(r.Context(), p.directory, caller)
+	who, err := Identify(r.Context(), p.directory, caller)
 	if err != nil {
 		peer.Refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
@@ -100,7 +100,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	clean(r.Out.Header)
 	// The API server reads no trailers of requests.
 	r.Out.Trailer = nil
-	r.In.Context().Value(key{}).(identity).set(r.Out.Header)
+	r.In.Context().Value(key{}).(Identity).set(r.Out.Header)
 }
 
 // unanswered answers where the API server does not.

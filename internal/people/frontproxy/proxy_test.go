@@ -412,12 +412,12 @@ func TestIdentify(t *testing.T) {
 		"the caller is gone": {directory: directory{err: context.Canceled, name: context.Canceled}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			who, err := identify(t.Context(), c.directory, peer.Peer{UID: 5, GID: 7, Groups: []uint32{8, 7}})
+			who, err := Identify(t.Context(), c.directory, peer.Peer{UID: 5, GID: 7, Groups: []uint32{8, 7}})
 			if (err != nil) != c.fails || (c.fails && !errors.Is(err, context.Canceled)) {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, who.groups); diff != "" || (!c.fails && who.user != "unix:5") {
-				t.Errorf("%q: %s", who.user, diff)
+			if diff := cmp.Diff(c.want, who.Groups); diff != "" || (!c.fails && who.User != "unix:5") {
+				t.Errorf("%q: %s", who.User, diff)
 			}
 		})
 	}

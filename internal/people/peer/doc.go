@@ -11,6 +11,9 @@
 // The overflow uid, 65534 by default, stands for every uid that has no number in the
 // server's user namespace. It is many users, so it is refused.
 //
+// Both ends check the other: [Dial] sends nothing to a socket of another user than root
+// and its own.
+//
 // # What it must not know
 //
 // Kubernetes, and the rights that a user has.

@@ -136,19 +136,6 @@ func (l *Listener) release() (err error) {
 	return errors.Join(err, l.folder.close())
 }
 
-// Dial connects to a socket at a path of any length.
-func Dial(ctx context.Context, path string) (net.Conn, error) {
-	p, err := openPlace(filepath.Dir(path))
-	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", path, err)
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", p.at(filepath.Base(path)))
-	if err != nil {
-		err = fmt.Errorf("connecting to %s: %w", path, err)
-	}
-	return conn, errors.Join(err, p.close())
-}
-
 // place is an open folder.
 type place struct {
 	handle *os.File

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,11 +28,29 @@ import (
 // print the answer.
 const asClient = "MUSTER_TEST_PEER_CLIENT"
 
+// asServer makes this program listen at a path until its input ends.
+const asServer = "MUSTER_TEST_PEER_SERVER"
+
 func TestMain(m *testing.M) {
+	if path := os.Getenv(asServer); path != "" {
+		os.Exit(server(path))
+	}
 	if name := os.Getenv(asClient); name != "" {
 		os.Exit(client(name))
 	}
 	os.Exit(m.Run())
+}
+
+func server(path string) int {
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("listening")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = listener.Close()
+	return 0
 }
 
 func client(name string) int {
@@ -322,5 +341,63 @@ func TestCloseLeavesAnother(t *testing.T) {
 	must(t, l.Close())
 	if _, err := os.Lstat(path); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDialForeign: nothing is sent to a socket that another user has made, or at which
+// another user listens.
+func TestDialForeign(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if err := trusted("x", uint32(os.Geteuid())+1); !foreign(err) {
+			t.Errorf("the error is %v", err)
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), "muster.sock")
+	must(t, os.Chmod(filepath.Dir(path), 0o777))
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), "/proc/self/exe")
+	command.Env = []string{asServer + "=" + path}
+	command.SysProcAttr, command.Dir = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}, "/"
+	stop, err := command.StdinPipe()
+	must(t, err)
+	out, err := command.StdoutPipe()
+	must(t, err)
+	must(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
+	must(t, command.Start())
+	t.Cleanup(func() {
+		_ = stop.Close()
+		must(t, command.Wait())
+	})
+	if said, err := bufio.NewReader(out).ReadString('\n'); err != nil || said != "listening\n" {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if _, err := Dial(t.Context(), path); !foreign(err) || !strings.Contains(err.Error(), "uid 12345") {
+		t.Errorf("a socket of another user: %v", err)
+	}
+	must(t, os.Chown(path, 0, 0)) // the file is root's, who listens is not
+	if _, err := Dial(t.Context(), path); !foreign(err) || !strings.Contains(err.Error(), "uid 12345") {
+		t.Errorf("a server of another user: %v", err)
+	}
+}
+
+func foreign(err error) bool {
+	_, is := errors.AsType[*ForeignError](err)
+	return is
+}
+
+// TestDialNoSocket: what else can be there.
+func TestDialNoSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "muster.sock")
+	if _, err := Dial(t.Context(), path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing: %v", err)
+	}
+	dead(t, path)
+	if _, err := Dial(t.Context(), path); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("a server that has ended: %v", err)
+	}
+	must(t, os.Remove(path))
+	must(t, os.WriteFile(path, nil, 0o600))
+	if _, err := Dial(t.Context(), path); err == nil || !strings.Contains(err.Error(), "is no socket") {
+		t.Errorf("a file: %v", err)
 	}
 }

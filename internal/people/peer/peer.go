@@ -25,6 +25,18 @@ var ErrNoPeer = errors.New("the connection does not come from the socket of Must
 // ErrUnmapped is the error for a process whose uid has no number on this machine.
 var ErrUnmapped = errors.New("the user of this process has no number on this machine, as in a user namespace without a mapping: run the command outside of it")
 
+// ForeignError is the error for a socket that another user offers.
+type ForeignError struct {
+	Path string
+	// UID is the user of the socket, or of the process that listens at it.
+	UID uint32
+}
+
+// Error implements error.
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("the socket %s is of uid %d: the Muster of a machine is root's, so nothing is sent there", e.Path, e.UID)
+}
+
 // identified is a connection with the user at its other end.
 type identified struct {
 	net.Conn
@@ -79,7 +91,7 @@ func (g Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.AllowUnknown {
 		_, known, err := g.Accounts.ByUID(r.Context(), caller.UID)
 		if err == nil && !known {
-			Refuse(w, http.StatusForbidden, fmt.Sprintf("uid %d is no user of this machine: getent passwd %d has to name it", caller.UID, caller.UID))
+			Refuse(w, http.StatusForbidden, fmt.Sprintf("uid %[1]d is no user of this machine: `getent passwd %[1]d` has to print a line (for users of LDAP or SSSD, that service has to run)", caller.UID))
 			return
 		}
 	}
@@ -88,7 +100,9 @@ func (g Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // reasons are the words of the API for the codes that are used here.
 var reasons = map[int]string{
-	http.StatusBadRequest: "BadRequest", http.StatusForbidden: "Forbidden", http.StatusServiceUnavailable: "ServiceUnavailable",
+	http.StatusBadRequest: "BadRequest", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
+	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
+	http.StatusTooManyRequests: "TooManyRequests", http.StatusInternalServerError: "InternalError", http.StatusServiceUnavailable: "ServiceUnavailable",
 }
 
 // Refuse answers with an error in the form of the API server, which kubectl and Muster's
