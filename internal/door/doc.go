@@ -7,7 +7,8 @@
 //     a node. Which it is, a token for the door's own audience proves, and
 //     nothing else does: the API server takes a user's credentials off what it
 //     proxies.
-//   - The reception reviews tokens. Nothing is answered before that.
+//   - The reception reviews tokens. Nothing is answered before that. Behind the
+//     socket of a machine, package receiver takes its place.
 //   - A lane is how many requests of a kind are served at once; the others wait
 //     a moment and are then told to come again. A turn is a place in it. Who is
 //     slow, or has more than its part, loses its turn while others wait.

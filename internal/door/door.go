@@ -49,6 +49,9 @@ type Options struct {
 	Address string
 	// API is asked who a token belongs to, and keeps the certificate for agents.
 	API client.Client
+	// Receive finds out who sent a request. Default: by the token in it, with a
+	// TokenReview of API.
+	Receive func(*http.Request) (Caller, error)
 	// Pods shows pods: which node's agent may read which code.
 	Pods client.Reader
 	// Namespace is that of the manager.
@@ -79,12 +82,11 @@ type Options struct {
 
 // Door is the server. It runs in every replica, elected or not.
 type Door struct {
-	opts      Options
-	reception *reception
-	keeper    *keeper
-	readers   *readers
-	lanes     lanes
-	leases    *leases
+	opts    Options
+	keeper  *keeper
+	readers *readers
+	lanes   lanes
+	leases  *leases
 	// began is since when what tokens say of users is believed.
 	began time.Time
 	// closing is closed once it serves nobody new: who waits for news is answered.
@@ -117,7 +119,10 @@ func New(o Options) *Door {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), leases: newLeases(mostLeases, o.Now), began: o.Now(), closing: make(chan struct{}), listens: make(chan struct{})}
+	if o.Receive == nil {
+		o.Receive = newReception(o).receive
+	}
+	return &Door{opts: o, keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), leases: newLeases(mostLeases, o.Now), began: o.Now(), closing: make(chan struct{}), listens: make(chan struct{})}
 }
 
 // Address is what it listens on, once it does: it waits until then.
@@ -142,7 +147,7 @@ func (d *Door) Start(ctx context.Context) error {
 		return listener.Close()
 	}
 	server := &http.Server{
-		Handler: d.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
+		Handler: d.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: d.keeper.certificate},
 		ErrorLog:  slog.NewLogLogger(d.opts.Log.Handler(), slog.LevelInfo),
 	}
@@ -175,8 +180,9 @@ func (d *Door) Start(ctx context.Context) error {
 	return nil
 }
 
-// handler is everything that is answered.
-func (d *Door) handler() http.Handler {
+// Handler is everything that is answered, also for a server other than that of
+// [Door.Start].
+func (d *Door) Handler() http.Handler {
 	mux := http.NewServeMux()
 	add := func(pattern string, l *turns.Lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
 		mux.Handle(pattern, d.admit(l, serve))
@@ -217,7 +223,7 @@ func (d *Door) admit(l *turns.Lane, serve func(http.ResponseWriter, *http.Reques
 		w.Header().Set(v1alpha1.DoorMark, "v1")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		caller, err := d.reception.receive(r)
+		caller, err := d.opts.Receive(r)
 		if err != nil {
 			d.tell(w, r, err)
 			return

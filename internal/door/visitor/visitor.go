@@ -2,6 +2,7 @@ package visitor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,8 @@ type Visitor struct {
 	// full does so with one that says which groups who asks is in, too. Nil: there is
 	// none.
 	full func(ctx context.Context, namespace string, renew bool) (string, error)
+	// machine says that the door is one machine's, behind its socket.
+	machine bool
 }
 
 // Refused is an answer of the door, or of the API server before it, that is not
@@ -196,11 +199,11 @@ func (v *Visitor) once(ctx context.Context, r request, renew bool) (*http.Respon
 		return answer, nil
 	}
 	defer func() { _ = answer.Body.Close() }()
-	return nil, refusalIn(answer)
+	return nil, v.refusalIn(answer)
 }
 
 // refusalIn reads what an answer says that is not what was asked for.
-func refusalIn(answer *http.Response) *Refused {
+func (v *Visitor) refusalIn(answer *http.Response) *Refused {
 	out := &Refused{Status: answer.StatusCode, ByDoor: answer.Header.Get(v1alpha1.DoorMark) != "", object: answer.Header.Get(v1alpha1.DoorData) != ""}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, troubleBytes)) // what came will do
 	if !out.ByDoor {
@@ -210,7 +213,9 @@ func refusalIn(answer *http.Response) *Refused {
 		if json.Unmarshal(text, &status) != nil || status.Message == "" {
 			status.Message = strings.TrimSpace(string(text[:min(len(text), 200)]))
 		}
-		out.Text = onTheWay(answer.StatusCode, status.Message)
+		if out.Text = onTheWay(answer.StatusCode, status.Message); v.machine {
+			out.Text = "asking the Muster of this machine: " + cmp.Or(status.Message, answer.Status)
+		}
 		if answer.StatusCode == http.StatusServiceUnavailable || answer.StatusCode == http.StatusBadGateway {
 			out.after = 2 * time.Second
 		}

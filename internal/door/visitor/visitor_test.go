@@ -42,10 +42,23 @@ func TestWhatARefusalSays(t *testing.T) {
 			if tt.after != "" {
 				answer.Header.Set("Retry-After", tt.after)
 			}
-			got := refusalIn(answer)
+			got := (&Visitor{}).refusalIn(answer)
 			if !strings.Contains(got.Text, tt.says) || got.after != tt.again || got.ByDoor != tt.door || Is(got, tt.status) != tt.door {
 				t.Errorf("%q, again after %s, by the door: %v", got.Text, got.after, got.ByDoor)
 			}
 		})
+	}
+}
+
+// TestRefusalOnMachine: what the socket of a machine refuses names no cluster.
+func TestRefusalOnMachine(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"message":"uid 7 is no user of this machine"}`: "asking the Muster of this machine: uid 7 is no user of this machine",
+		"": "asking the Muster of this machine: 403 Forbidden",
+	} {
+		answer := &http.Response{StatusCode: 403, Status: "403 Forbidden", Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+		if got := OnMachine(http.DefaultClient, "http://muster").refusalIn(answer); got.Text != want || got.ByDoor {
+			t.Errorf("%q, want %q", got.Text, want)
+		}
 	}
 }
