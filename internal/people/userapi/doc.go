@@ -1,0 +1,23 @@
+// Package userapi owns the HTTP server behind the Unix socket of a machine: the one way
+// by which the users of the machine reach Muster.
+//
+// # Vocabulary
+//
+// A route is chosen by the first segment of a path. Paths of Kubernetes go to the API
+// server by the front proxy; those below [DoorPath] to the door; [CredentialPath] is the
+// server's own. Others are not found.
+//
+// A credential is a client certificate of at most 15 minutes, for a key of the caller. It
+// is for programs that connect to the port of the API server by themselves: kubectl, and
+// streams of exec and port-forward. The private key never comes here.
+//
+// A user is prepared once, before the first request: another part makes the namespace and
+// the queue.
+//
+// A refusal is one line in the log, with the uid, method and path of the request: no query,
+// header or body.
+//
+// # What it must not know
+//
+// Kubernetes, the rights of a user, and the meaning of a request.
+package userapi
