@@ -24,7 +24,7 @@ const (
 
 // needs are those of verbs, by their paths. That of a group is that of its verbs.
 var needs = map[string]need{
-	"muster": needsNothing, "muster completion": needsNothing, "muster help": needsNothing, "muster exit-codes": needsNothing,
+	"muster": needsNothing, "muster completion": needsNothing, "muster credential": needsNothing, "muster help": needsNothing, "muster exit-codes": needsNothing,
 	"muster version": needsNothing, "muster simulate": needsNothing, "muster prune": needsNothing,
 	"muster install": needsNothing, "muster uninstall": needsNothing, "muster serve": needsNothing, "muster doctor": needsNothing,
 	"muster up": needsNothing, "muster down": needsNothing, "muster status": needsNothing, "muster control-plane": needsNothing,

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/completion"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/cp"
+	"github.com/muster-dev/muster/internal/cli/credential"
 	"github.com/muster-dev/muster/internal/cli/data"
 	"github.com/muster-dev/muster/internal/cli/delete"
 	"github.com/muster-dev/muster/internal/cli/describe"
@@ -93,7 +94,7 @@ var verbs = map[string][]Verb{
 	"inside":  {shell.New, cp.New, kubectl.New},
 	"data":    {data.New, pipeline.New},
 	"cluster": {install.New, uninstall.New, node.New, user.New},
-	"other":   {completion.New, pause.New, unpause.New, queue.New, simulate.New, version.New},
+	"other":   {completion.New, credential.New, pause.New, unpause.New, queue.New, simulate.New, version.New},
 }
 
 // New returns the root command with its own verbs and those that are added.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/door/visitor"
+	"github.com/muster-dev/muster/internal/people/userapi"
 )
 
 // clients are made once, on first use. They share one pool of connections.
@@ -272,7 +273,8 @@ func (f *Factory) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return loader
 }
 
-// Visitor returns the way to the door of a cluster's manager.
+// Visitor returns the way to the door: of a cluster's manager by its API server, of the
+// machine's Muster by its socket.
 func (f *Factory) Visitor() (*visitor.Visitor, error) {
 	api, err := f.Client()
 	if err != nil {
@@ -284,7 +286,11 @@ func (f *Factory) Visitor() (*visitor.Visitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.made.visitor == nil {
+	switch {
+	case f.made.visitor != nil:
+	case f.source.kind == Box:
+		f.made.visitor = visitor.OnMachine(connections, boxHost+userapi.DoorPath)
+	default:
 		f.made.visitor, err = visitor.Through(config, connections, api)
 	}
 	return f.made.visitor, err

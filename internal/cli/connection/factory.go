@@ -42,13 +42,34 @@ type Factory struct {
 	config *rest.Config
 	source source
 	made   clients
+
+	finding sync.Mutex
+	// chosen is the source, once a socket made it a choice: a command keeps to it, also if
+	// the Muster of the home starts or stops meanwhile.
+	chosen *source
 }
 
-// source is where a kubeconfig came from.
+// Kind is what a command talks to.
+type Kind int
+
+const (
+	// Home is the Muster of a data folder, which has one user.
+	Home Kind = iota
+	// Box is the Muster of all users of this machine, behind its socket.
+	Box
+	// Cluster is a Kubernetes that a kubeconfig names.
+	Cluster
+)
+
+// source is how the server is found.
 type source struct {
+	kind Kind
+	// files are those of the kubeconfig; none for a Box.
 	files []string
-	// flag or variable that named it; empty for the home's own.
+	// named is the flag or variable that named them; empty for the home's own.
 	named string
+	// socket is that of a Box.
+	socket string
 }
 
 // New returns a factory for these streams and this program version.
@@ -118,10 +139,25 @@ func (f *Factory) NamespaceOr(fallback string) string {
 // running.
 func (f *Factory) Kubeconfigs(home string) ([]string, error) {
 	if home != "" {
-		f.home = home
+		f.finding.Lock()
+		f.home, f.chosen = home, nil
+		f.finding.Unlock()
 	}
 	origin, err := f.find()
 	return origin.files, err
+}
+
+// Kind returns what commands talk to. The error is of exit code 3 where nothing is there.
+func (f *Factory) Kind() (Kind, error) {
+	origin, err := f.find()
+	if err != nil || origin.kind == Box {
+		return origin.kind, err
+	}
+	_, embedded, err := f.EmbeddedHome()
+	if err != nil || embedded {
+		return Home, err
+	}
+	return Cluster, nil
 }
 
 // Elsewhere reports whether the user named a kubeconfig, by flag or variable,
@@ -133,7 +169,7 @@ func (f *Factory) Elsewhere() bool {
 
 // Embedded reports whether it is an embedded Muster that is meant: that of the
 // data folder, or one whose kubeconfig, where it lies in its own data folder, the
-// user named.
+// user named. The Muster of all users of the machine is not meant by the word.
 func (f *Factory) Embedded() bool {
 	_, embedded, err := f.EmbeddedHome()
 	return err == nil && embedded
@@ -147,7 +183,10 @@ func (f *Factory) EmbeddedHome() (home string, embedded bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	if origin.named == "" {
+	switch {
+	case origin.kind == Box:
+		return "", false, nil
+	case origin.named == "":
 		home, err = f.Home()
 		return home, err == nil, err
 	}
@@ -188,6 +227,9 @@ func (f *Factory) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig %s: %w", origin.path(), err)
 	}
+	if origin.kind == Box {
+		bySocket(config, origin.socket)
+	}
 	config.QPS = -1
 	config.UserAgent = "muster/" + f.Version
 	config.WarningHandler = warnings{f.Streams}
@@ -202,34 +244,64 @@ func (f *Factory) loader() (clientcmd.ClientConfig, source, error) {
 	if err != nil {
 		return nil, source{}, err
 	}
+	if origin.kind == Box {
+		return f.boxLoader(), origin, nil
+	}
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: origin.files}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
 	overrides.Context.Namespace = f.namespace
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), origin, nil
 }
 
+// find returns the source: what flags and variables name, else the Muster of the home if it
+// runs, else that of the machine, else what is left of the home's, else $KUBECONFIG.
 func (f *Factory) find() (source, error) {
 	if f.kubeconfig != "" {
 		if _, err := os.Stat(f.kubeconfig); err != nil {
 			return source{}, fmt.Errorf("reading the kubeconfig that --kubeconfig names: %w", err)
 		}
-		return source{files: []string{f.kubeconfig}, named: "--kubeconfig"}, nil
+		return source{kind: Cluster, files: []string{f.kubeconfig}, named: "--kubeconfig"}, nil
+	}
+	f.finding.Lock()
+	defer f.finding.Unlock()
+	if f.chosen != nil {
+		return *f.chosen, nil
 	}
 	home, err := f.Home()
 	if err != nil {
 		return source{}, err
 	}
 	own := filepath.Join(home, "kubeconfig")
-	if _, err := os.Stat(own); err == nil {
-		return source{files: []string{own}}, nil
-	} else if !os.IsNotExist(err) {
-		return source{}, fmt.Errorf("reading the kubeconfig of the data folder: %w", err)
+	_, missing := os.Stat(own)
+	if missing != nil && !os.IsNotExist(missing) {
+		return source{}, fmt.Errorf("reading the kubeconfig of the data folder: %w", missing)
 	}
-	// A home that the user named is meant; another cluster is not.
+	// A home or a context that the user named is meant; another Muster is not.
+	if f.home == "" && f.Getenv(EnvHome) == "" && f.context == "" {
+		box, there, err := f.box()
+		if err != nil {
+			return source{}, err
+		}
+		if there {
+			if missing == nil && runs(home) {
+				box = source{files: []string{own}}
+			}
+			f.chosen = &box
+			return box, nil
+		}
+	}
+	if missing == nil {
+		return source{files: []string{own}}, nil
+	}
+	return f.fromVariable(own)
+}
+
+// fromVariable returns the source that $KUBECONFIG names, unless the user named a home.
+func (f *Factory) fromVariable(own string) (source, error) {
 	if f.home == "" {
 		for _, file := range filepath.SplitList(f.Getenv(EnvKubeconfig)) {
 			if _, err := os.Stat(file); err == nil {
-				return source{files: filepath.SplitList(f.Getenv(EnvKubeconfig)), named: "$" + EnvKubeconfig}, nil
+				return source{kind: Cluster, files: filepath.SplitList(f.Getenv(EnvKubeconfig)), named: "$" + EnvKubeconfig}, nil
 			}
 		}
 	}

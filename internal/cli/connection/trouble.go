@@ -38,14 +38,18 @@ func (f *Factory) Explain(err error) error {
 	if config == nil {
 		return err
 	}
-	if network := unanswered(err); network != nil {
+	if origin.kind == Box {
+		if said := explainBox(err, origin.socket); said != nil {
+			return said
+		}
+	} else if network := unanswered(err); network != nil {
 		if origin.named == "" {
 			return exit.NotFound("no Muster is running here (looked in %s; nobody answers at %s): %s",
 				filepath.Dir(origin.path()), config.Host, startOne)
 		}
 		return exit.NotFound("nobody answers at %s (from %s %s): %w", config.Host, origin.named, strings.Join(origin.files, ", "), network)
 	}
-	if denied := withoutRight(err); denied != nil {
+	if denied := withoutRight(err, origin.kind); denied != nil {
 		return denied
 	}
 	if apierrors.IsUnauthorized(err) {
@@ -71,7 +75,7 @@ func (d *denied) Unwrap() error { return d.err }
 
 // withoutRight rewords the server's error about a missing right. It returns nil for any other
 // error, and for one that was reworded before.
-func withoutRight(err error) error {
+func withoutRight(err error, kind Kind) error {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || !apierrors.IsForbidden(status) || !strings.Contains(err.Error(), status.ErrStatus.Message) {
 		return nil
@@ -80,31 +84,56 @@ func withoutRight(err error) error {
 	if found == nil {
 		return nil
 	}
-	where := "of the whole cluster"
+	whole := "cluster"
+	if kind == Box {
+		whole = "machine"
+	}
+	where := "of the whole " + whole
 	if found[4] != "" {
 		where = "in namespace " + found[4]
 	}
-	words := fmt.Sprintf("%s may not %s %s %s; ask an administrator of the cluster to do this, or to give you the right", found[1], found[2], found[3], where)
+	words := fmt.Sprintf("%s may not %s %s %s; ask an administrator of the %s to do this, or to give you the right", found[1], found[2], found[3], where, whole)
 	return &denied{strings.Replace(err.Error(), status.ErrStatus.Message, words, 1), err}
 }
 
 // unanswered returns the attempt to connect that err comes from, nil where it comes
-// from something else. It looks into aggregates, too: that is what a mapper of several
-// mappers answers, and errors.As sees nothing of what they hold.
+// from something else.
 func unanswered(err error) *net.OpError {
-	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
-		return network
+	return search(err, func(network *net.OpError) bool { return network.Op == "dial" })
+}
+
+// find returns the first error of a type in err, nil without one.
+func find[E error](err error) *E {
+	var found *E
+	search(err, func(e E) bool {
+		found = &e
+		return true
+	})
+	return found
+}
+
+// search returns the first error of a type that a test accepts. It looks into aggregates,
+// too: that is what a mapper of several mappers answers, and errors.As sees nothing of what
+// they hold.
+func search[E error](err error, accept func(E) bool) (none E) {
+	if found, ok := errors.AsType[E](err); ok && accept(found) {
+		return found
 	}
 	aggregate, ok := errors.AsType[utilerrors.Aggregate](err)
 	if !ok {
-		return nil
+		return none
 	}
 	for _, one := range aggregate.Errors() {
-		if network := unanswered(one); network != nil {
-			return network
+		matched := false
+		found := search(one, func(e E) bool {
+			matched = accept(e)
+			return matched
+		})
+		if matched {
+			return found
 		}
 	}
-	return nil
+	return none
 }
 
 func emptyConfig() *clientcmdapi.Config { return clientcmdapi.NewConfig() }

@@ -149,11 +149,7 @@ func reach(ctx context.Context, f *connection.Factory, end place) (*machine, err
 	if err != nil {
 		return nil, err
 	}
-	config, err := f.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	set, err := f.Clientset()
+	config, set, err := f.Remote(ctx)
 	if err != nil {
 		return nil, err
 	}

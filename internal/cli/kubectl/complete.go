@@ -18,10 +18,11 @@ func complete(ctx context.Context, f *connection.Factory, words []string) ([]str
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	routed, err := route(f, words)
+	routed, end, err := route(ctx, f, words)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	defer func() { _ = end() }()
 	var out bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}
 	if err := run(ctx, append([]string{cobra.ShellCompRequestCmd}, routed...), streams); err != nil {

@@ -37,36 +37,48 @@ names Muster's data folder.`,
 			return complete(cmd.Context(), f, append(slices.Clone(args), word))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := route(f, args)
+			args, end, err := route(cmd.Context(), f, args)
 			if err != nil {
 				return err
 			}
 			streams := f.Streams
-			return run(cmd.Context(), args, genericiooptions.IOStreams{
+			err = run(cmd.Context(), args, genericiooptions.IOStreams{
 				In: streams.In, Out: terminal.Bare(streams.Out), ErrOut: terminal.Bare(streams.Err),
 			})
+			if ending := end(); err == nil {
+				err = ending
+			}
+			return err
 		},
 	}
 }
 
 // route puts the kubeconfig of the chosen Muster before kubectl's arguments, and removes --home
-// from them.
-func route(f *connection.Factory, args []string) ([]string, error) {
+// from them. The caller calls end once kubectl has ended.
+func route(ctx context.Context, f *connection.Factory, args []string) (_ []string, end func() error, err error) {
+	end = func() error { return nil }
 	args, home, err := takeHome(args)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if named(args, "--kubeconfig") {
-		return args, nil
+		return args, end, nil
 	}
 	files, err := f.Kubeconfigs(home)
+	if kind, finding := f.Kind(); err == nil && finding == nil && kind == connection.Box {
+		var path string
+		if path, end, err = writeKubeconfig(ctx, f); err != nil && !offline(args) {
+			return nil, nil, err
+		}
+		files = []string{path}
+	}
 	switch {
 	case err != nil && !offline(args):
-		return nil, err
-	case len(files) == 1:
-		return append([]string{"--kubeconfig=" + files[0]}, args...), nil
+		return nil, nil, err
+	case err == nil && len(files) == 1:
+		return append([]string{"--kubeconfig=" + files[0]}, args...), end, nil
 	}
-	return args, nil // of several files, kubectl reads $KUBECONFIG itself
+	return args, end, nil // of several files, kubectl reads $KUBECONFIG itself
 }
 
 // takeHome removes --home DIR or --home=DIR from the flags before kubectl's command.

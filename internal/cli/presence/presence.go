@@ -45,7 +45,7 @@ var ErrAbsent = exit.NotFound("Muster is not installed on this cluster: muster i
 // Look assumes that all is well: the verb reports its own errors. Look does not check a Muster of
 // one machine, which is its own manager.
 func Look(ctx context.Context, f *connection.Factory) State {
-	if _, embedded, err := f.EmbeddedHome(); err != nil || embedded {
+	if kind, err := f.Kind(); err != nil || kind != connection.Cluster {
 		return State{}
 	}
 	config, connections, err := f.Connections()

@@ -85,14 +85,6 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := o.factory.RESTConfig()
-	if err != nil {
-		return err
-	}
-	set, err := o.factory.Clientset()
-	if err != nil {
-		return err
-	}
 	if _, err := member.Job(ctx, server, namespace, o.job); err != nil {
 		return err
 	}
@@ -101,6 +93,10 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	pod, err := member.Choose(pods, o.job, o.member)
+	if err != nil {
+		return err
+	}
+	config, set, err := o.factory.Remote(ctx)
 	if err != nil {
 		return err
 	}

@@ -35,3 +35,6 @@ type Credential struct {
 	// Expires is the end of the certificate.
 	Expires time.Time `json:"expires"`
 }
+
+// DefaultPath is the path of the socket of a machine.
+const DefaultPath = "/run/muster/muster.sock"

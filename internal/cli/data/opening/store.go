@@ -119,11 +119,11 @@ func clusterPath(f *connection.Factory, namespace string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	config, err := f.RESTConfig()
+	server, err := f.ServerID()
 	if err != nil {
 		return "", err
 	}
-	which := sha256.Sum256([]byte(config.Host + config.APIPath + "\x00" + namespace))
+	which := sha256.Sum256([]byte(server + "\x00" + namespace))
 	return filepath.Join(home, "clusters", hex.EncodeToString(which[:16])), nil
 }
 
