@@ -28,15 +28,16 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("MUSTER_HOME", "")
 			env.Setenv("KUBECONFIG", "")
+			env.Setenv("MUSTER_SOCKET", env.WorkDir+"/none.sock")
 			env.Setenv("USER", "tester")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "prints": prints},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": endsWith, "prints": prints},
 	})
 }
 
 // status CODE PROGRAM ARGS...: the program must end with the code.
-func status(ts *testscript.TestScript, _ bool, args []string) {
+func endsWith(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: status CODE PROGRAM [ARGS...]")
 	}

@@ -157,6 +157,7 @@ gives every GPU back the moment the work ends.
 		checkWords(cmd)
 	}
 	attend(f, root)
+	refuseOnBox(f, root)
 	root.SetHelpCommandGroupID("other")
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {

@@ -3,6 +3,7 @@ package connection
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,6 +77,36 @@ func (f *Factory) boxLoader() clientcmd.ClientConfig {
 func bySocket(config *rest.Config, path string) {
 	config.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return peer.Dial(ctx, path) }
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return gated{next} })
+}
+
+// refusal is the error of a user who is not let in at the socket.
+type refusal struct{ words string }
+
+// Error implements error.
+func (r *refusal) Error() string { return r.words }
+
+// refusalBytes bounds the message of a refusal.
+const refusalBytes = 64 << 10
+
+// gated makes an error of the answer to a user who is not let in: not every client reads the
+// message.
+type gated struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (g gated) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := g.next.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusForbidden || answer.Header.Get(peer.RefusalHeader) == "" {
+		return answer, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var status struct{ Message string }
+	text, err := io.ReadAll(io.LimitReader(answer.Body, refusalBytes))
+	if err != nil {
+		return nil, err
+	}
+	_ = json.Unmarshal(text, &status) // the code says enough
+	return nil, &refusal{"the Muster of this machine refuses you: " + cmp.Or(status.Message, answer.Status)}
 }
 
 // ServerID is a text that no other server has, for files about it. A home may be shared by
@@ -103,6 +134,9 @@ func (f *Factory) ServerID() (string, error) {
 func explainBox(err error, path string) error {
 	if foreign := find[*peer.ForeignError](err); foreign != nil {
 		return fmt.Errorf("%w; an administrator of the machine removes it, or choose a Muster by --home or --kubeconfig", *foreign)
+	}
+	if said := find[*refusal](err); said != nil {
+		return *said
 	}
 	dial := unanswered(err)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -135,7 +136,10 @@ func TestBox(t *testing.T) {
 	asked := make(chan string, 10)
 	socket, _ := serveBox(t, func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.Host + r.URL.Path
-		peer.Refuse(w, http.StatusForbidden, `pods is forbidden: User "unix:7" cannot list resource "pods" in API group "" at the cluster scope`)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":`+
+			`"pods is forbidden: User \"unix:7\" cannot list resource \"pods\" in API group \"\" at the cluster scope"}`)
 	})
 	f := factory(map[string]string{EnvSocket: socket})
 	server, namespace, err := f.Reach()
@@ -187,7 +191,7 @@ func TestExplainBox(t *testing.T) {
 	}{
 		"nobody listens":     {dead, exit.Missing, "the Muster of this machine is not running (nobody listens at " + dead + "): an administrator starts it"},
 		"it stops meanwhile": {cut, exit.Missing, "the Muster of this machine stopped before it answered"},
-		"an unknown user":    {unknown, exit.Failure, "uid 7 is no user of this machine"},
+		"an unknown user":    {unknown, exit.Failure, "the Muster of this machine refuses you: uid 7 is no user of this machine"},
 		"no socket":          {os.Args[0], exit.Failure, "is no socket"},
 	} {
 		t.Run(name, func(t *testing.T) {

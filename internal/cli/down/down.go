@@ -55,6 +55,10 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	say := o.factory.Streams.Err
+	if kind, finding := o.factory.Kind(); !alive && finding == nil && kind == connection.Box {
+		_, err = fmt.Fprintf(say, "muster: none is running in %s; that of this machine (%s) is stopped by an administrator\n", dir, o.factory.SocketPath())
+		return err
+	}
 	if !alive {
 		_, err = fmt.Fprintf(say, "muster: none is running in %s\n", dir)
 		return err

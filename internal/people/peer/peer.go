@@ -105,11 +105,16 @@ var reasons = map[int]string{
 	http.StatusTooManyRequests: "TooManyRequests", http.StatusInternalServerError: "InternalError", http.StatusServiceUnavailable: "ServiceUnavailable",
 }
 
+// RefusalHeader marks an answer that is not the API server's own, for clients that do not
+// read its body.
+const RefusalHeader = "X-Muster-Refusal"
+
 // Refuse answers with an error in the form of the API server, which kubectl and Muster's
 // commands show as a sentence.
 func Refuse(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set(RefusalHeader, "true")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",

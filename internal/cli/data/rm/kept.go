@@ -14,7 +14,7 @@ import (
 )
 
 // onCluster ends a message about removed data of a cluster, where users cannot collect.
-const onCluster = "the cluster's manager frees its space: once a day it collects data older than a day"
+const onCluster = "Muster's manager frees its space: once a day it collects data older than a day"
 
 // freed returns the end of a message about removed data: how its space becomes free, and until when
 // leases keep it. On a cluster the manager has the leases.
