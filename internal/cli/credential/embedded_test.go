@@ -306,9 +306,12 @@ func TestTwoUsers(t *testing.T) {
 
 // streams: exec goes by the port, with a certificate of the caller.
 func (m *machine) streams(t *testing.T) {
+	job := &v1alpha1.TrainingJob{}
+	must(t, m.server.Client.Get(t.Context(), client.ObjectKey{Namespace: tenant.OfMachine(ada, "").Name, Name: "mnist"}, job))
+	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TrainingJob", Name: job.Name, UID: job.UID}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.OfMachine(ada, "").Name, Name: "mnist-worker-0", Labels: map[string]string{
-			v1alpha1.LabelJob: "mnist", v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: "0",
+		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "mnist-worker-0", OwnerReferences: []metav1.OwnerReference{owner}, Labels: map[string]string{
+			v1alpha1.LabelGang: "mnist", v1alpha1.LabelJob: "mnist", v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: "0",
 		}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "example.com/python"}}},
 	}
