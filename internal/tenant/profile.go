@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/people/owner"
 )
 
 // Profile is what differs between the tenants of a cluster and those of one machine. The
@@ -71,7 +72,7 @@ const (
 // OfMachine is the tenant for a Unix user of one machine. Parent is the queue above
 // the user's queue; empty: none. All users of a parent have equal shares.
 func OfMachine(uid uint32, parent string) Tenant {
-	name := fmt.Sprintf("u-%d", uid)
+	name := owner.Namespace(uid)
 	return Tenant{
 		Name: name, Queue: name, Identity: fmt.Sprintf("unix:%d", uid),
 		Profile: Profile{Network: HostNetwork, PodSecurity: PodsOfTheUser, Identity: SocketIdentity, Parent: parent},

@@ -9,6 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/people/frontproxy"
+	"github.com/muster-dev/muster/internal/people/owner"
 )
 
 // TestProfiles checks, for each kind of tenant, the objects, the subjects of their bindings, and the
@@ -67,5 +69,19 @@ func TestProfiles(t *testing.T) {
 				t.Error("nothing bounds the objects of the tenant")
 			}
 		})
+	}
+}
+
+// TestOwnersOfNamespaces: the namespace of a tenant of a machine leads back to the user whom the
+// front proxy names.
+func TestOwnersOfNamespaces(t *testing.T) {
+	for _, uid := range []uint32{0, 1, 1000, 65533, 65535, 4294967294} {
+		tenant := OfMachine(uid, "")
+		if got, ok := owner.Of(tenant.Name); !ok || got != uid {
+			t.Errorf("the namespace %s belongs to uid %d (%t), want %d", tenant.Name, got, ok, uid)
+		}
+		if want := fmt.Sprintf("%s%d", frontproxy.UserPrefix, uid); tenant.Identity != want {
+			t.Errorf("the tenant of uid %d is %s, and the front proxy says %s", uid, tenant.Identity, want)
+		}
 	}
 }
