@@ -98,6 +98,7 @@ type Directory struct {
 
 	accounts cache[Account]
 	members  cache[[]Group]
+	gids     cache[[]uint32]
 	names    cache[[]Group]
 
 	mu      sync.Mutex
@@ -117,6 +118,7 @@ func New(o Options) *Directory {
 	}
 	// A group that a user has left must not give rights for a day.
 	d.members.open(d, false)
+	d.gids.open(d, false)
 	return d
 }
 

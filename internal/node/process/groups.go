@@ -100,21 +100,21 @@ func settings(l *Limits) []setting {
 	}
 	if l.PIDs > 0 {
 		most := strconv.FormatInt(l.PIDs, 10)
-		all = append(all, setting{"pids", [][2]string{{"pids.max", most}}, [][2]string{{"pids.max", most}}})
+		all = append(all, setting{pidsController, [][2]string{{"pids.max", most}}, [][2]string{{"pids.max", most}}})
 	}
 	return all
 }
 
 // makeGroups makes the control groups of a container: those that its limits
-// need, and one of version 2, where there is that, to find and kill the tree
-// by. The latter is a bonus, and its absence no error.
+// and those of its user need, and one of version 2, where there is that, to find
+// and kill the tree by. The latter is a bonus, and its absence no error.
 func makeGroups(h hierarchies, s Spec) (groups []contract.Group, err error) {
-	parent := defaultParent
-	if s.Limits != nil && s.Limits.Parent != "" {
-		parent = filepath.Clean("/" + s.Limits.Parent)[1:]
-	}
+	parent := parentOf(s)
 	name := strings.ReplaceAll(s.ID, "/", "_")
 	all := settings(s.Limits)
+	if processesOf(s) > 0 && h.boundsUsers() {
+		all = withPIDs(all)
+	}
 	defer func() {
 		if err != nil {
 			_ = removeGroups(groups)
@@ -128,7 +128,10 @@ func makeGroups(h hierarchies, s Spec) (groups []contract.Group, err error) {
 		if !onUnified {
 			enable = nil
 		}
-		path, err := makeUnified(h.unified, parent, name, enable)
+		path, err := makeUnified(h.unified, userParent(parent, s), name, enable)
+		if err == nil && onUnified {
+			err = boundUser(filepath.Dir(path), s)
+		}
 		switch {
 		case err == nil:
 			groups = append(groups, contract.Group{Path: path, Unified: true, Memory: onUnified && slices.Contains(needed, "memory")})
@@ -148,10 +151,17 @@ func makeGroups(h hierarchies, s Spec) (groups []contract.Group, err error) {
 		if !ok {
 			return groups, fmt.Errorf("a %s limit cannot be set: this machine offers no %s control group", set.controller, set.controller)
 		}
-		path := filepath.Join(mount, parent, name)
+		within := parent
+		if set.controller == pidsController {
+			within = userParent(parent, s) // one for all would share CPU time by users, not by requests
+		}
+		path := filepath.Join(mount, within, name)
 		err := os.MkdirAll(path, 0o755)
 		if err == nil {
 			err = stamp(path)
+		}
+		if err == nil && set.controller == pidsController {
+			err = boundUser(filepath.Dir(path), s)
 		}
 		if err != nil {
 			return groups, fmt.Errorf("a %s limit cannot be set: %w", set.controller, err)
@@ -160,6 +170,9 @@ func makeGroups(h hierarchies, s Spec) (groups []contract.Group, err error) {
 		if err := writeGroup(path, set.legacy); err != nil {
 			return groups, err
 		}
+	}
+	if onUnified && processesOf(s) > 0 {
+		return groups, weigh(filepath.Dir(groups[0].Path))
 	}
 	return groups, nil
 }
@@ -229,15 +242,27 @@ func sweepGroups(h hierarchies, parent string, now time.Time) {
 			continue
 		}
 		folder := filepath.Join(mount, parent)
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			continue // no container ever had a group there
-		}
-		for _, e := range entries {
-			info, err := e.Info()
-			if err == nil && e.IsDir() && now.Sub(info.ModTime()) > abandoned {
-				_ = unix.Rmdir(filepath.Join(folder, e.Name()))
+		users, err := os.ReadDir(filepath.Join(folder, usersFolder))
+		if err == nil {
+			for _, user := range users {
+				sweepFolder(filepath.Join(folder, usersFolder, user.Name()), now)
 			}
+			sweepFolder(filepath.Join(folder, usersFolder), now)
+		}
+		sweepFolder(folder, now)
+	}
+}
+
+// sweepFolder removes the abandoned control groups of one folder.
+func sweepFolder(folder string, now time.Time) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return // no container ever had a group there
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && e.IsDir() && now.Sub(info.ModTime()) > abandoned {
+			_ = unix.Rmdir(filepath.Join(folder, e.Name()))
 		}
 	}
 }
@@ -274,6 +299,7 @@ func removeGroups(groups []contract.Group) error {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
+	leaveUsers(groups)
 	return errors.Join(errs...)
 }
 

@@ -24,11 +24,14 @@ type Options struct {
 	Root string
 	// Shim is the path of the shim's binary.
 	Shim string
+	// Shared is true on a machine that several users share: a Spec without its user is refused.
+	Shared bool
 }
 
 // Runtime starts and adopts containers.
 type Runtime struct {
 	root, shim, boot string
+	shared           bool
 	hierarchies      hierarchies
 
 	mu      sync.Mutex
@@ -62,10 +65,13 @@ func New(o Options) (*Runtime, error) {
 		return nil, fmt.Errorf("reading the boot id: %w", err)
 	}
 	return &Runtime{
-		root: root, shim: shim, boot: strings.TrimSpace(string(boot)),
+		root: root, shim: shim, shared: o.Shared, boot: strings.TrimSpace(string(boot)),
 		hierarchies: readHierarchies(), closers: map[*Process]func(){},
 	}, nil
 }
+
+// Shared is that of the Options.
+func (r *Runtime) Shared() bool { return r.shared }
 
 // Close lets go of all containers, which live on, and waits for what the
 // Runtime itself has under way. Their Done is closed no more; another Runtime
@@ -87,7 +93,7 @@ var errClosed = errors.New("the runtime was closed")
 // *StartError once it is known that it cannot be; then nothing is left of it.
 // A ctx that ends meanwhile ends the container. Afterwards ctx means nothing.
 func (r *Runtime) Start(ctx context.Context, s Spec) (*Process, error) {
-	if err := validate(s); err != nil {
+	if err := errors.Join(validate(s), r.validateOwner(s)); err != nil {
 		return nil, fmt.Errorf("starting container %q: %w", s.ID, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -116,7 +122,7 @@ func (r *Runtime) Start(ctx context.Context, s Spec) (*Process, error) {
 // launch starts the shim of a folder and waits for its command.
 func (p *Process) launch(ctx context.Context) error {
 	// 2. Control groups.
-	groups, err := makeGroups(p.runtime.hierarchies, p.spec)
+	groups, err := p.runtime.groupsOf(p.spec)
 	if err != nil {
 		return &StartError{Reason: ReasonLimits, Code: 128, Message: err.Error()}
 	}
@@ -134,7 +140,7 @@ func (p *Process) launch(ctx context.Context) error {
 		err = writeJSON(filepath.Join(p.dir, contract.IdentityFile), p.identity)
 	}
 	if err == nil {
-		err = link.send(contract.Order{HostPID: shim.Pid, Groups: groups})
+		err = link.send(contract.Order{HostPID: shim.Pid, Groups: groups, Processes: p.runtime.hierarchies.processLimit(p.spec)})
 	}
 	// 5. The start, or the reason why not.
 	if err == nil {
@@ -228,9 +234,11 @@ const isolationFlags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLON
 // containers, and if not, why. It tries.
 func (r *Runtime) IsolationAvailable(ctx context.Context) (ok bool, reason string) {
 	name := "probe-" + strings.ToLower(rand.Text())
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	p, err := r.Start(ctx, Spec{
 		ID: name + "/isolation/0", PodUID: name, Container: "isolation",
 		Argv: []string{r.shim}, Isolation: &Isolation{Hostname: "probe"},
+		UID: &uid, GID: &gid, Owner: &Owner{Umask: 0o077},
 	})
 	if err != nil {
 		return false, err.Error()

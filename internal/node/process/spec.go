@@ -8,6 +8,8 @@ import (
 type (
 	// Spec says what one container runs and how.
 	Spec = contract.Spec
+	// Owner is a user's session on a machine that several users share.
+	Owner = contract.Owner
 	// Isolation gives a container namespaces of its own.
 	Isolation = contract.Isolation
 	// Mount is one folder or file laid over the host's tree.

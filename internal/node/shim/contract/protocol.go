@@ -63,6 +63,9 @@ type Order struct {
 	HostPID int `json:"hostPID"`
 	// Groups are the control groups that the tree lives in.
 	Groups []Group `json:"groups,omitempty"`
+	// Processes is the user's limit of processes (RLIMIT_NPROC) where no control group keeps it.
+	// 0: there is none, or a control group keeps it.
+	Processes int64 `json:"processes,omitempty"`
 }
 
 // Op is what a connection to the control socket asks for.

@@ -37,6 +37,10 @@ type Spec struct {
 	// Home is the home folder of an Account that /etc/passwd does not know. Empty: "/".
 	Home string `json:"home,omitempty"`
 
+	// Owner is the rest of the user's session on a machine that several users share. Nil: the Muster
+	// has one user, and the container has what the shim has.
+	Owner *Owner `json:"owner,omitempty"`
+
 	// NoNewPrivileges keeps the tree from gaining rights: a set-user-ID program
 	// runs with the rights of its caller.
 	NoNewPrivileges bool `json:"noNewPrivileges,omitempty"`
@@ -79,6 +83,18 @@ type Spec struct {
 	// It is opened before the command starts, since programs may put another in the mount's place.
 	// Empty: none.
 	TerminationMessageFile string `json:"terminationMessageFile,omitempty"`
+}
+
+// Owner is what a session of a user of the machine has beside its numbers. A process of any user but
+// root has no capabilities then, cannot gain any right, raises no priority and leaves no core files.
+type Owner struct {
+	// Umask is the mask of the modes of new files.
+	Umask uint32 `json:"umask"`
+	// Processes is the highest number of processes and threads of all of the user's containers, or,
+	// where there is no control group for that, of the user. 0: no limit. It does not hold for root.
+	Processes int64 `json:"processes,omitempty"`
+	// SpareHome takes the place of the HOME in Env that is no folder of this machine. Empty: none does.
+	SpareHome string `json:"spareHome,omitempty"`
 }
 
 // Isolation gives a container mount, process, host name and IPC namespaces of

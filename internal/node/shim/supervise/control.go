@@ -117,9 +117,15 @@ func (s *supervisor) serveExec(c *conn, r contract.Request) {
 		refuse(fault(contract.ReasonInternal, "running a command: %d files came along, expected 3", len(c.fds)))
 		return
 	}
+	s.follow(c, cmd, files)
+}
+
+// follow starts a command for a connection, and kills it when the connection closes.
+func (s *supervisor) follow(c *conn, cmd command, files []int) {
+	refuse := func(err *startError) { _ = c.send(contract.Reply{Exit: err.exit(), Ended: err == errEnded}) }
 	exited := make(chan syscall.WaitStatus, 1)
 	at := time.Now()
-	pid, startErr := s.spawn(cmd, exited)
+	started, startErr := s.spawn(cmd, exited)
 	if startErr != nil {
 		refuse(startErr)
 		return
@@ -129,22 +135,36 @@ func (s *supervisor) serveExec(c *conn, r contract.Request) {
 		_ = unix.Close(fd)
 	}
 	c.fds = nil
-	if c.send(contract.Reply{Started: true, PID: pid, StartedAt: at}, files...) != nil {
-		s.killSession(pid)
-		return
-	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		c.awaitClose()
 	}()
+	ran := make(chan struct{})
+	go func() { // a folder or program of the user's may make the stage wait for a server
+		select {
+		case <-closed:
+			s.killSession(started.pid)
+		case <-ran:
+		}
+	}()
+	startErr = started.executed(exited)
+	close(ran)
+	if startErr != nil {
+		refuse(startErr)
+		return
+	}
+	if c.send(contract.Reply{Started: true, PID: started.pid, StartedAt: at}, files...) != nil {
+		s.killSession(started.pid)
+		return
+	}
 	select {
 	case status := <-exited:
 		exit := exitOf(status)
 		exit.StartedAt, exit.FinishedAt = at, time.Now()
 		_ = c.send(contract.Reply{Exit: &exit})
 	case <-closed:
-		s.killSession(pid)
+		s.killSession(started.pid)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/shim/execution"
 )
 
 // startError says why a command could not start.
@@ -31,4 +32,12 @@ func (e *startError) code() int {
 // exit is the error as the container's, or a command's, exit.
 func (e *startError) exit() *contract.Exit {
 	return &contract.Exit{Code: e.code(), Reason: e.reason, Err: e.message}
+}
+
+// faultOf is the fault of a program's execution; nil: there was none.
+func faultOf(f *execution.Fault) *startError {
+	if f == nil {
+		return nil
+	}
+	return &startError{f.Reason, f.Message}
 }

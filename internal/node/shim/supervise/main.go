@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 	"github.com/muster-dev/muster/internal/node/shim/enclosure"
+	"github.com/muster-dev/muster/internal/node/shim/execution"
 )
 
 // defaultGrace is the time to end that the tree gets when the shim is
@@ -25,6 +26,9 @@ const defaultGrace = 30 * time.Second
 func Main(args []string) int {
 	// The shim's heap is small; collecting often keeps it resident in less.
 	debug.SetGCPercent(25)
+	if len(args) == 2 && args[1] == execution.Verb {
+		return execution.Main()
+	}
 	if len(args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: muster-shim FOLDER (muster runs it; there is nothing to run by hand)")
 		return 2

@@ -41,13 +41,16 @@ func (s *supervisor) startMain() *startError {
 	}
 	s.exited = make(chan syscall.WaitStatus, 1)
 	at := time.Now()
-	pid, startErr := s.spawn(command{
+	started, startErr := s.spawn(command{
 		argv: s.spec.Argv, env: s.environment(), dir: s.spec.Dir, files: files, tty: s.spec.TTY,
 	}, s.exited)
 	for i, fd := range files {
 		if i == 0 || fd != files[0] {
 			_ = unix.Close(fd)
 		}
+	}
+	if startErr == nil {
+		startErr = started.executed(s.exited)
 	}
 	if startErr != nil {
 		return startErr
@@ -69,7 +72,7 @@ func (s *supervisor) startMain() *startError {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.main, s.startedAt = pid, at
+	s.main, s.startedAt = started.pid, at
 	s.stdin, s.terminal = ours.stdin, ours.terminal
 	if !s.stopBy.IsZero() {
 		s.pursue(true)

@@ -2,17 +2,14 @@ package supervise
 
 import (
 	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/shim/execution"
 )
 
 // command is one process to start.
@@ -30,8 +27,28 @@ type spawnRequest struct {
 }
 
 type spawnAnswer struct {
-	pid int
-	err *startError
+	child child
+	err   *startError
+}
+
+// child is a process that was started. Its stage becomes another user first; nil: there is none,
+// and the program runs.
+type child struct {
+	pid   int
+	stage *execution.Stage
+}
+
+// executed waits until the child's program runs, or returns why it does not. Exited is where the
+// child's status is sent.
+func (c child) executed(exited <-chan syscall.WaitStatus) *startError {
+	if c.stage == nil {
+		return nil
+	}
+	f := c.stage.Executed()
+	if f != nil {
+		<-exited // it has nothing more to say
+	}
+	return faultOf(f)
 }
 
 // startSpawner starts the one thread that starts processes. Namespaces of the
@@ -46,8 +63,8 @@ func (s *supervisor) startSpawner(netns int) *startError {
 		ready <- err
 		for err == nil {
 			r := <-s.spawner
-			pid, err := s.fork(r.command, r.exited)
-			r.answer <- spawnAnswer{pid, err}
+			child, err := s.fork(r.command, r.exited)
+			r.answer <- spawnAnswer{child, err}
 		}
 	})
 	return <-ready
@@ -112,47 +129,86 @@ func (s *supervisor) confined() bool {
 var errEnded = fault(contract.ReasonInternal, "the container has ended")
 
 // spawn starts a process. Its status is sent to exited, which must have room.
-func (s *supervisor) spawn(c command, exited chan<- syscall.WaitStatus) (int, *startError) {
+func (s *supervisor) spawn(c command, exited chan<- syscall.WaitStatus) (child, *startError) {
 	answer := make(chan spawnAnswer)
 	s.spawner <- spawnRequest{c, exited, answer}
 	a := <-answer
-	return a.pid, a.err
+	return a.child, a.err
 }
 
 // fork runs on the spawner's thread.
-func (s *supervisor) fork(c command, exited chan<- syscall.WaitStatus) (int, *startError) {
+func (s *supervisor) fork(c command, exited chan<- syscall.WaitStatus) (child, *startError) {
 	if c.dir == "" {
 		c.dir = "/"
 	}
-	if err := checkDir(c.dir); err != nil {
-		return 0, err
-	}
-	path, startErr := lookUp(c)
-	if startErr != nil {
-		return 0, startErr
-	}
 	attr := &syscall.ProcAttr{
-		Dir: c.dir, Env: c.env,
 		Files: []uintptr{uintptr(c.files[0]), uintptr(c.files[1]), uintptr(c.files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.tty, Pdeathsig: syscall.SIGKILL},
 	}
-	attr.Sys.Credential = s.credential()
 	for _, g := range s.groups {
 		if g.Unified {
 			attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, g.fd
 		}
 	}
+	start := s.execute
+	if s.credential() != nil || s.spec.Owner != nil {
+		start = s.become
+	}
+	return start(execution.Program{Argv: c.argv, Env: c.env, Dir: c.dir}, attr, exited)
+}
+
+// execute starts a program as the shim's own user.
+func (s *supervisor) execute(p execution.Program, attr *syscall.ProcAttr, exited chan<- syscall.WaitStatus) (child, *startError) {
+	if f := execution.CheckDir(p.Dir); f != nil {
+		return child{}, faultOf(f)
+	}
+	path, f := p.LookUp()
+	if f != nil {
+		return child{}, faultOf(f)
+	}
+	attr.Dir, attr.Env = p.Dir, p.Env
+	return s.enlist(exited, func() (child, error) {
+		pid, err := syscall.ForkExec(path, p.Argv, attr)
+		return child{pid: pid}, err
+	}, func(err error) *startError { return faultOf(p.Explain(err, path)) })
+}
+
+// become starts the second stage of a program, which becomes the container's user.
+func (s *supervisor) become(p execution.Program, attr *syscall.ProcAttr, exited chan<- syscall.WaitStatus) (child, *startError) {
+	o := execution.Order{
+		Program: p, Parent: os.Getpid(), UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+		Owner: s.spec.Owner, Processes: s.order.Processes,
+	}
+	if c := s.credential(); c != nil {
+		o.UID, o.GID, o.Groups = c.Uid, c.Gid, c.Groups
+	}
+	return s.enlist(exited, func() (child, error) {
+		stage, err := execution.Start(o, *attr)
+		if err != nil {
+			return child{}, err
+		}
+		return child{pid: stage.PID, stage: stage}, nil
+	}, func(err error) *startError {
+		return fault(contract.ReasonInternal, "starting a process for user %d: %v", o.UID, err)
+	})
+}
+
+// enlist starts a process and notes it as a child, unless the container has ended.
+func (s *supervisor) enlist(exited chan<- syscall.WaitStatus, start func() (child, error), explain func(error) *startError) (child, *startError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending || s.leaving {
-		return 0, errEnded
+		return child{}, errEnded
 	}
-	pid, err := syscall.ForkExec(path, c.argv, attr)
-	if err != nil {
-		return 0, explain(err, path, c, attr.Sys.Credential)
+	c, err := start()
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return child{}, fault(contract.ReasonLimits, "no process can be started: the container, or its user, has as many processes and threads as it may: end some of them")
+	case err != nil:
+		return child{}, explain(err)
 	}
-	s.children[pid] = exited
-	return pid, nil
+	s.children[c.pid] = exited
+	return c, nil
 }
 
 // credential is the user to change to. Nil: none.
@@ -169,112 +225,4 @@ func (s *supervisor) credential() *syscall.Credential {
 		return nil
 	}
 	return c
-}
-
-func checkDir(dir string) *startError {
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fault(contract.ReasonDirectory, "the working directory %s does not exist", dir)
-	case err != nil:
-		return fault(contract.ReasonDirectory, "the working directory %s cannot be used: %v", dir, err)
-	case !info.IsDir():
-		return fault(contract.ReasonDirectory, "the working directory %s is no directory", dir)
-	}
-	return nil
-}
-
-// lookUp finds the command's file as a shell would: in PATH, or relative to
-// the working directory where it has a slash.
-func lookUp(c command) (string, *startError) {
-	if len(c.argv) == 0 || c.argv[0] == "" {
-		return "", fault(contract.ReasonNotFound, "no command was given")
-	}
-	name := c.argv[0]
-	if strings.Contains(name, "/") {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(c.dir, path)
-		}
-		return path, checkFile(name, path)
-	}
-	list := os.Getenv("PATH")
-	for _, e := range slices.Backward(c.env) {
-		if value, ok := strings.CutPrefix(e, "PATH="); ok {
-			list = value
-			break
-		}
-	}
-	var firstErr *startError
-	for _, folder := range filepath.SplitList(list) {
-		if !filepath.IsAbs(folder) {
-			folder = filepath.Join(c.dir, folder)
-		}
-		path := filepath.Join(folder, name)
-		if _, err := os.Stat(path); err != nil {
-			continue // nor is it there for who may not look into the folder
-		}
-		err := checkFile(name, path)
-		if err == nil {
-			return path, nil
-		}
-		if firstErr == nil {
-			firstErr = err
-		}
-	}
-	if firstErr != nil {
-		return "", firstErr
-	}
-	return "", fault(contract.ReasonNotFound, "command not found: %q is in none of the folders of PATH; is it installed in this environment?", name)
-}
-
-func checkFile(name, path string) *startError {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return fault(contract.ReasonNotFound, "command not found: %s does not exist", path)
-	case err != nil:
-		return fault(contract.ReasonNotExecutable, "%s cannot be executed: %v", path, err)
-	case info.IsDir():
-		return fault(contract.ReasonNotExecutable, "%s cannot be executed: it is a directory", path)
-	case info.Mode()&0o111 == 0:
-		return fault(contract.ReasonNotExecutable, "%s cannot be executed: it is not marked executable (mode %s); run chmod +x on it, or name its interpreter (python %s)", path, info.Mode().Perm(), name)
-	}
-	return nil
-}
-
-// explain says what an execution that was refused by the kernel means.
-func explain(err error, path string, c command, cred *syscall.Credential) *startError {
-	switch {
-	case errors.Is(err, syscall.ENOENT):
-		return fault(contract.ReasonNotFound, "%s cannot be executed: its interpreter does not exist%s", path, interpreter(path))
-	case errors.Is(err, syscall.ENOEXEC):
-		return fault(contract.ReasonNotExecutable, "%s cannot be executed: exec format error: it is neither a program for this machine nor a script that begins with #!", path)
-	case errors.Is(err, syscall.E2BIG):
-		return fault(contract.ReasonNotExecutable, "%s cannot be executed: its arguments and environment are too long", path)
-	case errors.Is(err, syscall.EPERM) && cred != nil && os.Getuid() != 0:
-		return fault(contract.ReasonUser, "running as user %d and group %d is not permitted: muster runs as user %d and is not root", cred.Uid, cred.Gid, os.Getuid())
-	case errors.Is(err, syscall.EACCES):
-		return fault(contract.ReasonNotExecutable, "%s cannot be executed in %s: permission denied, by the file, a folder above it or its file system", path, c.dir)
-	}
-	return fault(contract.ReasonNotExecutable, "%s cannot be executed: %v", path, err)
-}
-
-// interpreter quotes the first line of a script, for people.
-func interpreter(path string) string {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a program may have put a pipe there meanwhile
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	buf := make([]byte, 128)
-	n, _ := f.Read(buf)
-	line, _, _ := strings.Cut(string(buf[:n]), "\n")
-	if !strings.HasPrefix(line, "#!") {
-		return ""
-	}
-	return " (" + strings.TrimRight(line, "\r") + ")"
 }
