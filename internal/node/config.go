@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -18,12 +19,13 @@ import (
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/account"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/identity"
 	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/limits"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
-	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -114,7 +116,13 @@ type Config struct {
 	// Reserved is kept back from what pods may request.
 	Reserved corev1.ResourceList
 	// Accounts tells which users the machine has. Default: those of its files.
-	Accounts scratch.Accounts
+	Accounts identity.Accounts
+	// Shared is true on a machine that several users share: a pod runs as the owner of its
+	// namespace, u-<uid>, and other namespaces have no pods. It needs root, and a Runtime for it.
+	Shared bool
+	// UserProcesses is the highest number of processes and threads of one user there. Default: a
+	// third of what the machine allows.
+	UserProcesses int64
 	// Limits says whether the Runtime keeps the limits of containers.
 	Limits limits.Kept
 	// Log takes what a person may need to know. Default: nothing.
@@ -133,6 +141,15 @@ func (c *Config) complete() error {
 	}
 	if c.Runtime == nil {
 		return errors.New("the node needs a runtime")
+	}
+	if c.Shared && os.Geteuid() != 0 {
+		return errors.New("a machine that users share needs a node that runs as root: it starts pods as their users")
+	}
+	if c.Shared != c.Runtime.Shared() {
+		return errors.New("the node and its runtime differ: both are for a machine that users share, or neither is")
+	}
+	if c.Accounts == nil {
+		c.Accounts = account.New(account.Options{FilesOnly: true})
 	}
 	if c.Tier == "" {
 		c.Tier = Plain

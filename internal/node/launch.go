@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/expansion"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/identity"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/scratch"
@@ -95,7 +96,7 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	if isolated {
 		seen = v1alpha1.PodRoot
 	}
-	variables, err := w.variables(pod, u, seen)
+	variables, user, err := w.variables(pod, u, seen)
 	if err != nil {
 		return process.Spec{}, err
 	}
@@ -122,7 +123,7 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	if imaged && len(s.Argv) == 0 {
 		return process.Spec{}, fmt.Errorf("the image %s says of no program that it is to be run, and neither does the pod: set its command", img.Name)
 	}
-	if err := w.setUser(&s, pod, u.spec); err != nil {
+	if err := w.setUser(&s, pod, u.spec, user); err != nil {
 		return process.Spec{}, err
 	}
 	folders, err := w.node.scratch.Make(w.ctx, scratch.Request{
@@ -145,35 +146,30 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	return s, w.tellLast(&s, u, &view)
 }
 
-// inherited are the variables that containers have from the node, since their
-// image is this machine.
-var inherited = []string{"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"}
-
-func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (*expansion.Variables, error) {
-	v, err := expansion.Environment(expansion.Input{
+// variables are those of a container, and whom it runs as; no user where its image says that.
+func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (v *expansion.Variables, user identity.User, err error) {
+	v, err = expansion.Environment(expansion.Input{
 		Pod: pod, Container: u.spec, Root: root,
 		Services:    w.node.directory.Variables(pod),
 		Allocatable: w.node.allocatable(),
 		Lookup:      volume.Lookup(w.ctx, w.node.objects, pod.Namespace),
 	})
 	if err != nil {
-		return nil, err
+		return nil, user, err
 	}
 	img, imaged := w.imageOf(u)
 	if imageDefaults(v, img); imaged {
 		v.Default("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 		v.Default("HOSTNAME", hostname(pod))
-		return v, nil
+		return v, user, nil
 	}
-	uid, gid := admission.User(pod, u.spec)
-	for _, name := range inherited {
-		if value, ok := os.LookupEnv(name); ok && (uid == nil || (name != "USER" && name != "LOGNAME")) {
-			v.Default(name, value)
-		}
+	if user, err = w.userOf(pod, u.spec); err != nil {
+		return nil, user, err
 	}
-	v.Default("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	user.Tell(v)
 	v.Default("HOSTNAME", hostname(pod))
-	return v, w.node.scratch.TellHome(w.ctx, v, scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: root, Container: u.spec.Name, UID: uid, GID: gid})
+	user, err = w.tellHome(v, user, pod, u.spec, root)
+	return v, user, err
 }
 
 // hostname is the pod's own host name.
@@ -187,24 +183,17 @@ func hostname(pod *corev1.Pod) string {
 	return pod.Name
 }
 
-func (w *worker) setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container) (err error) {
-	uid, gid := admission.User(pod, ctr)
+func (w *worker) setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container, user identity.User) (err error) {
 	s.NoNewPrivileges = admission.Unprivileged(ctr)
-	if img, imaged := w.images[ctr.Name]; imaged {
-		if s.Account, err = accountOf(img, uid, gid, admission.NonRoot(pod, ctr)); err == nil {
-			s.Home, err = scratch.HomeInImage(scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: v1alpha1.PodRoot, Container: ctr.Name}, s.Account)
-		}
-		return err
+	img, imaged := w.images[ctr.Name]
+	if !imaged {
+		return user.Set(s)
 	}
-	if uid != nil && int64(os.Geteuid()) != *uid {
-		value := uint32(*uid)
-		s.UID = &value
+	uid, gid := admission.User(pod, ctr)
+	if s.Account, err = accountOf(img, uid, gid, admission.NonRoot(pod, ctr)); err == nil {
+		s.Home, err = scratch.HomeInImage(scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: v1alpha1.PodRoot, Container: ctr.Name}, s.Account)
 	}
-	if gid != nil && int64(os.Getegid()) != *gid {
-		value := uint32(*gid)
-		s.GID = &value
-	}
-	return nil
+	return err
 }
 
 // activate puts the container into its Python environment, which it returns: the one mounted, or

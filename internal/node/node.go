@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/directory"
+	"github.com/muster-dev/muster/internal/node/identity"
 	"github.com/muster-dev/muster/internal/node/ledger"
 	"github.com/muster-dev/muster/internal/node/objectcache"
 	"github.com/muster-dev/muster/internal/node/origin"
@@ -47,6 +48,7 @@ type Node struct {
 	objects   *objectcache.Cache
 	volumes   *volume.Manager
 	scratch   *scratch.Scratch
+	users     *identity.Users
 	directory *directory.Directory
 	archive   *archive.Archive
 	jobs      *jobs
@@ -131,6 +133,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	}
 	n.factories = []informers.SharedInformerFactory{mine, all}
 	n.scratch = scratch.New(scratch.Options{DataDir: config.DataDir, Accounts: config.Accounts, Programs: scratch.Programs(config.Images)})
+	n.users = identity.New(identity.Options{Accounts: config.Accounts, Shared: config.Shared, Processes: config.UserProcesses})
 	n.volumes = volume.New(volume.Config{
 		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
 		Environments: config.Environments, Code: config.Code, Data: config.Data, Mounts: config.Mounts,

@@ -125,7 +125,11 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 			return
 		}
 		if refusal == nil {
-			refusal = w.node.admit(ctx, pod, job)
+			owner, ok := w.ownerOf(ctx, pod)
+			if !ok {
+				return
+			}
+			refusal = w.node.admit(ctx, pod, job, owner)
 		}
 		if refusal != nil {
 			w.post(func() {
@@ -225,10 +229,10 @@ func (w *worker) trouble(reason string, err error) {
 
 // admit decides whether the pod can run here and, if so, gives it what it
 // names. It waits for what another pod is just giving back.
-func (n *Node) admit(ctx context.Context, pod *corev1.Pod, job types.UID) *admission.Refusal {
+func (n *Node) admit(ctx context.Context, pod *corev1.Pod, job types.UID, owner *admission.Owner) *admission.Refusal {
 	deadline := n.config.Clock.After(patience)
 	for {
-		refusal, retry := n.tryAdmit(pod, job)
+		refusal, retry := n.tryAdmit(pod, job, owner)
 		if refusal == nil || retry == nil || !refusal.Passing {
 			return refusal
 		}
@@ -242,7 +246,7 @@ func (n *Node) admit(ctx context.Context, pod *corev1.Pod, job types.UID) *admis
 	}
 }
 
-func (n *Node) tryAdmit(pod *corev1.Pod, job types.UID) (*admission.Refusal, <-chan struct{}) {
+func (n *Node) tryAdmit(pod *corev1.Pod, job types.UID, owner *admission.Owner) (*admission.Refusal, <-chan struct{}) {
 	shared := n.shared(pod)
 	listening := hostport.Listeners{}
 	if shared && !hostport.AllFree(ledger.Ports(pod)) {
@@ -252,6 +256,7 @@ func (n *Node) tryAdmit(pod *corev1.Pod, job types.UID) (*admission.Refusal, <-c
 		Isolated: n.config.Tier == Isolated,
 		Root:     os.Geteuid() == 0,
 		UID:      int64(os.Geteuid()), GID: int64(os.Getegid()),
+		Shared: n.config.Shared, Owner: owner,
 		Limits: n.config.Limits,
 		Images: n.config.Images, Job: job,
 		GPUs: map[string]admission.GPU{},

@@ -38,6 +38,9 @@ type GPU struct {
 	Unhealthy string
 }
 
+// Owner is the Unix user whom a namespace belongs to.
+type Owner struct{ UID, GID int64 }
+
 // Facts is what admission must know of the node.
 type Facts struct {
 	// Isolated is true where pods have namespaces of their own.
@@ -46,6 +49,11 @@ type Facts struct {
 	Root bool
 	// UID and GID are the node's own user and group.
 	UID, GID int64
+	// Shared is true on a machine that several users share: a pod runs as the owner of its
+	// namespace.
+	Shared bool
+	// Owner is the owner of the pod's namespace there; nil: it belongs to no user.
+	Owner *Owner
 	// Limits says whether the node keeps the limits of containers.
 	Limits limits.Kept
 	// GPUs are the node's GPUs by UUID.
@@ -65,7 +73,7 @@ type Facts struct {
 // several reasons, one that does not pass comes first.
 func Admit(pod *corev1.Pod, facts Facts) *Refusal {
 	c := &check{pod: pod, facts: facts}
-	steps := []func(){c.unknown, c.spec, c.podSecurity, c.volumes, c.job, c.containers, c.share, c.gpus}
+	steps := []func(){c.unknown, c.owner, c.spec, c.podSecurity, c.volumes, c.job, c.containers, c.share, c.gpus}
 	for _, step := range steps {
 		if step(); c.refusal != nil && !c.refusal.Passing {
 			return c.refusal

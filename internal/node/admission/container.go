@@ -65,6 +65,9 @@ func (c *check) image(at string, ctr *corev1.Container) {
 		return
 	}
 	why := c.facts.NoImages
+	if c.facts.Shared {
+		why = "users share this machine, and an image runs there only in a user namespace, which is not implemented"
+	}
 	c.refuseIf(why != "", at+"image", "this node cannot run the image %q: %s. "+
 		"Or use %s for the machine's own Python, or map the image to an environment in config.yaml, "+
 		"as in images: {%q: /path/of/a/venv} or {%q: host}", ctr.Image, why, HostImage, ctr.Image, ctr.Image)
@@ -133,6 +136,9 @@ func (c *check) user(at string, ctr *corev1.Container) {
 	}
 	if NonRoot(c.pod, ctr) && (uid != nil || !Imaged(c.facts.Images, ctr)) { // else the image says who it is
 		effective := c.facts.UID
+		if c.facts.Owner != nil {
+			effective = c.facts.Owner.UID
+		}
 		if uid != nil {
 			effective = *uid
 		}

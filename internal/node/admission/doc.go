@@ -31,6 +31,9 @@
 // one's own by hostAliases or dnsConfig, ports that are taken. A container in
 // an image has files of its own in that tier, too.
 //
+// Refused on a machine that several users share: namespaces that belong to no user, another user or
+// group than the owner of the namespace, allowPrivilegeEscalation: true but for root, images.
+//
 // Refused in the isolated tier: the host's process and IPC namespaces, host
 // ports without hostNetwork.
 package admission

@@ -100,6 +100,9 @@ func HomeInImage(r HomeRequest, account string) (string, error) {
 	return r.make(int(uid), int(gid))
 }
 
+// Spare makes the folder of the pod that is the home of a user without one. UID and GID are required.
+func (r HomeRequest) Spare() (home string, err error) { return r.make(int(*r.UID), int(*r.GID)) }
+
 // make makes a home folder in the pod's root, of this user alone.
 func (r HomeRequest) make(uid, gid int) (home string, err error) {
 	defer func() {
