@@ -60,6 +60,9 @@ type Embedded struct {
 	DataCache resource.Quantity `json:"dataCache,omitzero"`
 	// S3 says where S3 clients find datasets.
 	S3 S3 `json:"s3"`
+	// UserProcesses is the highest number of processes and threads of one user, on a machine that
+	// several users share. Default: a third of what the machine allows.
+	UserProcesses int64 `json:"userProcesses,omitempty"`
 	// Retention says how long what nobody refers to any more is kept in the
 	// data folder.
 	Retention Retention `json:"retention"`
@@ -96,6 +99,9 @@ const (
 	DefaultContainerd = "/run/containerd/containerd.sock"
 	NoContainerd      = "none"
 )
+
+// minUserProcesses is the smallest limit: with fewer, Python with threads does not start.
+const minUserProcesses = 100
 
 // PortRange is a range of TCP ports, both ends included.
 type PortRange struct {
@@ -159,6 +165,9 @@ func (c Embedded) Validate() error {
 	}
 	if err := checkLabels(c.NodeLabels); err != nil {
 		return err
+	}
+	if c.UserProcesses < 0 || c.UserProcesses > 0 && c.UserProcesses < minUserProcesses {
+		return fmt.Errorf("userProcesses %d: give at least %d, such as 20000, or leave it out for a third of what the machine allows", c.UserProcesses, minUserProcesses)
 	}
 	if !c.DataCache.IsZero() && c.DataCache.Value() < 1<<20 {
 		return fmt.Errorf("dataCache %s: give at least 1Mi, such as 100Gi, or leave it out for half of the disk", c.DataCache.String())

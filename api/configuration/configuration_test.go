@@ -39,6 +39,8 @@ func TestLoad(t *testing.T) {
 		{"retention as a number", head + "retention: {code: 14}\n", nil, "14 is not a time: give hours"},
 		{"retention below nothing", head + "retention: {environments: -1h}\n", nil, "retention: environments: -1h0m0s: give a time such as 336h, or 0"},
 		{"a cache of data", head + "dataCache: 100Gi\n", func(c *Embedded) { c.DataCache = resource.MustParse("100Gi") }, ""},
+		{"processes of a user", head + "userProcesses: 5000\n", func(c *Embedded) { c.UserProcesses = 5000 }, ""},
+		{"hardly a process of a user", head + "userProcesses: 5\n", nil, "userProcesses 5: give at least 100"},
 		{"hardly a cache of data", head + "dataCache: 100\n", nil, "dataCache 100: give at least 1Mi"},
 		{"labels", head + "nodeLabels: {muster.dev/rack: r07, team: a}\n", func(c *Embedded) {
 			c.NodeLabels = map[string]string{"muster.dev/rack": "r07", "team": "a"}

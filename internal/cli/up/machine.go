@@ -336,6 +336,8 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 		Limits:     limits.Of(process.LimitsAvailable()),
 		Accounts:   m.users,
 		Log:        m.log,
+
+		UserProcesses: m.config.UserProcesses,
 	}
 	if m.tier == node.Isolated {
 		if err := m.openNetwork(ctx); err != nil {

@@ -352,6 +352,49 @@ func TestNoOwnerIsRefused(t *testing.T) {
 	}
 }
 
+// TestGroupsOfAUser: the groups of a user's containers lie in one group of the user, which has the limit,
+// and which goes with the last of them. The groups of root and of a Muster of one user stay where they are.
+func TestGroupsOfAUser(t *testing.T) {
+	h := hierarchies{unified: t.TempDir(), controllers: []string{"cpu", "memory", "pids"}, legacy: map[string]string{}}
+	spec := func(id string, change func(*Spec)) Spec {
+		s := Spec{ID: id, Limits: &Limits{CPURequestMillis: 1000}}
+		change(&s)
+		return s
+	}
+	place := func(s Spec) string {
+		groups, err := makeGroups(h, s)
+		if err != nil || len(groups) != 1 {
+			t.Fatalf("makeGroups: %v, %v", groups, err)
+		}
+		at, err := filepath.Rel(h.unified, groups[0].Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	for name, c := range map[string]struct {
+		spec Spec
+		want string
+	}{
+		"a user":             {spec("pod/a/0", asUser(ada)), "muster/users/61001/pod_a_0"},
+		"the user again":     {spec("pod/b/0", asUser(ada)), "muster/users/61001/pod_b_0"},
+		"root":               {spec("pod/c/0", asUser(0)), "muster/pod_c_0"},
+		"a Muster of one":    {spec("pod/d/0", func(*Spec) {}), "muster/pod_d_0"},
+		"a user, without":    {spec("pod/e/0", func(s *Spec) { asUser(ada)(s); s.Owner.Processes = 0 }), "muster/pod_e_0"},
+		"another, no limits": {spec("pod/f/0", func(s *Spec) { asUser(grace)(s); s.Limits = nil }), "muster/users/61002/pod_f_0"},
+	} {
+		if got := place(c.spec); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(h.unified, "muster/users/61001/pids.max")); err != nil || string(got) != "1000" {
+		t.Errorf("the limit is %q, %v", got, err)
+	}
+	if h.processLimit(spec("pod/a/0", asUser(ada))) != 0 || (hierarchies{}).processLimit(spec("pod/a/0", asUser(ada))) != 1000 {
+		t.Error("RLIMIT_NPROC is not for machines without the control group alone")
+	}
+}
+
 // TestWeightOfAUser: the group of a user has the weight of all of the user's containers.
 func TestWeightOfAUser(t *testing.T) {
 	group := t.TempDir()
