@@ -12,13 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/internal/node/expansion"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 )
-
-// file is one file of a payload.
-type file struct {
-	data []byte
-	mode int32
-}
 
 // defaultMode is the mode of files where nothing else is said.
 const defaultMode = int32(0o644)
@@ -35,8 +30,8 @@ func orMode(first, second *int32) int32 {
 
 // payload collects the files of a ConfigMap, Secret, downward or projected
 // volume, by their path.
-func (m *Manager) payload(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (map[string]file, error) {
-	p := &collector{manager: m, ctx: ctx, pod: pod, volume: v.Name, files: map[string]file{}}
+func (m *Manager) payload(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (userfiles.Payload, error) {
+	p := &collector{manager: m, ctx: ctx, pod: pod, volume: v.Name, files: userfiles.Payload{}}
 	var err error
 	switch {
 	case v.ConfigMap != nil:
@@ -65,7 +60,7 @@ type collector struct {
 	ctx     context.Context
 	pod     *corev1.Pod
 	volume  string
-	files   map[string]file
+	files   userfiles.Payload
 }
 
 // put adds a file, if its path stays inside the volume.
@@ -74,7 +69,7 @@ func (p *collector) put(name string, data []byte, mode int32) error {
 	if path.IsAbs(clean) || clean == "." || strings.HasPrefix(clean, "..") {
 		return fmt.Errorf("the path %q leaves the volume", name)
 	}
-	p.files[clean] = file{data: data, mode: mode}
+	p.files[clean] = userfiles.PayloadFile{Data: data, Mode: mode}
 	return nil
 }
 

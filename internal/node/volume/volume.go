@@ -155,7 +155,7 @@ func (m *Manager) prepare(ctx context.Context, pod *corev1.Pod, v *corev1.Volume
 	if err != nil {
 		return Volume{}, err
 	}
-	return Volume{Path: folder, ReadOnly: true}, replace(folder, files)
+	return Volume{Path: folder, ReadOnly: true}, files.Put(folder)
 }
 
 // Forget drops what is kept in memory for a pod, and unmounts what was mounted

@@ -1,4 +1,4 @@
-package volume
+package userfiles
 
 import (
 	"crypto/sha256"
@@ -16,10 +16,20 @@ import (
 // current is the link to the folder with the payload's present state.
 const current = "..data"
 
-// replace makes a volume's folder hold exactly the given files, in one step
+// Payload is a set of files by their paths, which is swapped as a whole.
+type Payload map[string]PayloadFile
+
+// PayloadFile is one of them.
+type PayloadFile struct {
+	Data []byte `json:"data"`
+	Mode int32  `json:"mode"`
+}
+
+// Put makes a folder hold exactly these files, in one step
 // for its readers: the files lie in a folder named for their content, and one
-// link is exchanged. Nothing happens when the content is there already.
-func replace(folder string, files map[string]file) error {
+// link is exchanged. Nothing happens when the content is there already. Put follows links in the
+// folder, so where a user may write there it is called as that user: [Files.Put].
+func (files Payload) Put(folder string) error {
 	state := ".." + digest(files)
 	if target, err := os.Readlink(filepath.Join(folder, current)); err == nil && target == state {
 		return nil
@@ -37,11 +47,11 @@ func replace(folder string, files map[string]file) error {
 }
 
 // digest identifies a payload by its content.
-func digest(files map[string]file) string {
+func digest(files Payload) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		f := files[name]
-		for _, part := range [][]byte{[]byte(name), f.data, binary.LittleEndian.AppendUint32(nil, uint32(f.mode))} {
+		for _, part := range [][]byte{[]byte(name), f.Data, binary.LittleEndian.AppendUint32(nil, uint32(f.Mode))} {
 			h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(part))))
 			h.Write(part)
 		}
@@ -51,7 +61,7 @@ func digest(files map[string]file) string {
 
 // write makes a folder with the files; what an interrupted write left there is
 // removed first.
-func write(folder string, files map[string]file) error {
+func write(folder string, files Payload) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
@@ -63,10 +73,10 @@ func write(folder string, files map[string]file) error {
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(target, f.data, 0o600); err != nil {
+		if err := os.WriteFile(target, f.Data, 0o600); err != nil {
 			return err
 		}
-		if err := os.Chmod(target, os.FileMode(f.mode)&os.ModePerm); err != nil {
+		if err := os.Chmod(target, os.FileMode(f.Mode)&os.ModePerm); err != nil {
 			return err
 		}
 	}
@@ -87,7 +97,7 @@ func link(target, name string) error {
 
 // tidy makes the visible names and removes those that are no more, and old
 // states.
-func tidy(folder, state string, files map[string]file) error {
+func tidy(folder, state string, files Payload) error {
 	visible := map[string]bool{}
 	for name := range files {
 		top, _, _ := strings.Cut(name, "/")
