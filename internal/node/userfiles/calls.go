@@ -77,10 +77,24 @@ func (p Place) open(flags int, mode uint32) (*os.File, Info, error) {
 	}
 	file := os.NewFile(uintptr(fd), p.String())
 	info, err := describe(file)
+	if err == nil && flags&unix.O_PATH != 0 {
+		err = accessible(fd, p)
+	}
 	if err != nil {
 		return nil, Info{}, errors.Join(err, file.Close())
 	}
 	return file, info, nil
+}
+
+// accessible refuses what the user can neither read, write nor enter: O_PATH alone asks for rights to the
+// folders above it.
+func accessible(fd int, p Place) (err error) {
+	for _, right := range []uint32{unix.R_OK, unix.W_OK, unix.X_OK} {
+		if err = unix.Access(byNumber(fd), right); err == nil {
+			return nil
+		}
+	}
+	return &fs.PathError{Op: "open", Path: p.String(), Err: err}
 }
 
 func describe(file *os.File) (Info, error) {
@@ -92,15 +106,32 @@ func describe(file *os.File) (Info, error) {
 	if err := unix.Fstat(int(file.Fd()), &s); err != nil {
 		return Info{}, err
 	}
-	return Info{Mode: stat.Mode(), Size: stat.Size(), UID: s.Uid}, nil
+	return Info{Mode: stat.Mode(), Size: stat.Size(), UID: s.Uid, Dev: uint64(s.Dev)}, nil
 }
 
 func (p Place) stat() (Info, error) {
-	file, info, err := p.open(unix.O_PATH, 0)
+	fd, err := p.openFD(unix.O_PATH, 0)
 	if err != nil {
 		return Info{}, err
 	}
-	return info, file.Close()
+	file := os.NewFile(uintptr(fd), p.String())
+	info, err := describe(file)
+	return info, errors.Join(err, file.Close())
+}
+
+// read returns the end of a regular file.
+func (p Place) read(most int) (data []byte, info Info, err error) {
+	file, info, err := p.open(unix.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if !info.Mode.IsRegular() {
+		return nil, Info{}, &osfile.KindError{Name: p.String(), Is: osfile.Kind(info.Mode), Want: "a file"}
+	}
+	data = make([]byte, max(0, min(info.Size, int64(most), mostRead)))
+	n, err := file.ReadAt(data, info.Size-int64(len(data)))
+	return data[:n], info, ignoreEnd(err)
 }
 
 // parent opens the folder that the last name of a place is in, and makes what is missing of Below.

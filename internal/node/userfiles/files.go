@@ -52,6 +52,15 @@ func (f *Files) Stat(ctx context.Context, p Place) (Info, error) {
 	return answer.Info, nil
 }
 
+// Read returns the end of a regular file, at most so many bytes and 64 KiB. It follows no link to the file.
+func (f *Files) Read(ctx context.Context, p Place, most int) ([]byte, Info, error) {
+	answer, err := f.simple(ctx, "reading", request{Call: callRead, Place: p, Most: most})
+	if err != nil {
+		return nil, Info{}, err
+	}
+	return answer.Data, answer.Info, nil
+}
+
 // List calls visit for each entry of a folder, in any order, until it returns an error.
 func (f *Files) List(ctx context.Context, p Place, visit func(Entry) error) error {
 	for seen := 0; ; {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/muster-dev/muster/internal/node/rig"
 	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
@@ -142,7 +143,7 @@ func TestLinks(t *testing.T) {
 // descriptor can be mounted by root.
 func TestSquashed(t *testing.T) {
 	h := helpers(t, userfiles.Options{})
-	home := mountFor(t, ada, true)
+	home := rig.Squashed(t, int(ada.UID), int(ada.GID))
 	if _, err := os.ReadDir(home); !errors.Is(err, fs.ErrPermission) {
 		t.Fatalf("root can read the home: %v", err)
 	}
@@ -162,7 +163,7 @@ func TestSquashed(t *testing.T) {
 	}
 	tree, err := unix.OpenTree(int(folder.Fd()), "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	must(t, err)
-	at := filepath.Join(temp(t), "at")
+	at := filepath.Join(rig.Passable(t), "at")
 	must(t, errors.Join(os.Mkdir(at, 0o755), unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH), unix.Close(tree), folder.Close()))
 	defer func() { must(t, unix.Unmount(at, unix.MNT_DETACH)) }()
 	info, err = f.Stat(t.Context(), userfiles.Place{Base: at, Below: "x/words"})
@@ -187,14 +188,18 @@ const short = 2 * time.Second
 // later calls of the user, are served, and no process and no descriptor is left.
 func TestHanging(t *testing.T) {
 	h := helpers(t, userfiles.Options{Limit: short, TreeLimit: short, Idle: time.Hour})
-	home, well := mountFor(t, ada, false), folder(t, ada, 0o700)
+	home, well := rig.Hanging(t, int(ada.UID), int(ada.GID)), folder(t, ada, 0o700)
 	must(t, open(t, h.As(ada), userfiles.Place{Base: well}))
 	must(t, open(t, h.As(eve), userfiles.Place{Base: "/"}))
 	before := descriptors(t)
 	calls := map[string]func(*userfiles.Files) error{
-		"open":   func(f *userfiles.Files) error { return open(t, f, userfiles.Place{Base: home + "/x"}) },
-		"make":   func(f *userfiles.Files) error { return f.MakeAll(t.Context(), userfiles.Place{Base: home, Below: "x"}, 0o700) },
-		"remove": func(f *userfiles.Files) error { return f.Remove(t.Context(), userfiles.Place{Base: home, Below: "x/y"}) },
+		"open": func(f *userfiles.Files) error { return open(t, f, userfiles.Place{Base: home + "/x"}) },
+		"make": func(f *userfiles.Files) error {
+			return f.MakeAll(t.Context(), userfiles.Place{Base: home, Below: "x"}, 0o700)
+		},
+		"remove": func(f *userfiles.Files) error {
+			return f.Remove(t.Context(), userfiles.Place{Base: home, Below: "x/y"})
+		},
 	}
 	failures := make(chan error, len(calls))
 	for name, call := range calls {
@@ -222,6 +227,7 @@ func TestStopped(t *testing.T) {
 				t.Fatalf("there are %d helpers", len(own))
 			}
 			must(t, unix.Kill(own[0], signal))
+			eventually(t, "it is "+name, func() bool { return slices.Contains([]string{"T", "Z", ""}, state(own[0])) })
 			if err := open(t, h.As(ada), userfiles.Place{Base: "/"}); signal == unix.SIGSTOP && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the error is %v", err)
 			}
@@ -278,7 +284,7 @@ func TestTroubledHomes(t *testing.T) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
-	missing := userfiles.Place{Base: temp(t) + "/nothing", Below: "x"}
+	missing := userfiles.Place{Base: rig.Passable(t) + "/nothing", Below: "x"}
 	if err := f.MakeAll(t.Context(), missing, 0o700); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing: the error is %v", err)
 	}

@@ -18,6 +18,8 @@ const (
 	// mostNames is the number of entries of a folder in one reply. A name has at most 255 bytes, and
 	// JSON needs up to 6 for each.
 	mostNames = 64
+	// mostRead is the number of bytes of a file in one reply.
+	mostRead = 64 << 10
 )
 
 // call is what a helper is asked to do.
@@ -33,6 +35,7 @@ const (
 	callSub     call = "sub"
 	callCopy    call = "copy"
 	callReplace call = "replace"
+	callRead    call = "read"
 )
 
 // request is one message to a helper. At most one file comes along.
@@ -42,6 +45,8 @@ type request struct {
 	Place Place  `json:"place"`
 	Flags int    `json:"flags,omitempty"`
 	Mode  uint32 `json:"mode,omitempty"`
+	// Most is the number of bytes to read.
+	Most int `json:"most,omitempty"`
 	// Skip is the number of entries of a list that the caller has.
 	Skip int `json:"skip,omitempty"`
 	// Target is where a link leads.
@@ -59,6 +64,7 @@ type reply struct {
 	Info    Info          `json:"info,omitzero"`
 	Names   [][]byte      `json:"names,omitempty"` // JSON replaces bytes that are not UTF-8
 	Types   []fs.FileMode `json:"types,omitempty"`
+	Data    []byte        `json:"data,omitempty"`
 	More    bool          `json:"more,omitempty"`
 	Place   Place         `json:"place,omitzero"`
 }
@@ -193,6 +199,8 @@ type Info struct {
 	Mode fs.FileMode `json:"mode"`
 	Size int64       `json:"size"`
 	UID  uint32      `json:"uid"`
+	// Dev is the number of the file system that it is on.
+	Dev uint64 `json:"dev"`
 }
 
 // Entry is one entry of a folder.

@@ -1,17 +1,12 @@
 package userfiles_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	fusefs "github.com/hanwen/go-fuse/v2/fs"
-	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/rig"
 	"github.com/muster-dev/muster/internal/node/userfiles"
@@ -44,52 +39,9 @@ func helpers(t testing.TB, o userfiles.Options) *userfiles.Helpers {
 	return h
 }
 
-// temp is a folder that users may pass: the testing package makes one for its own user alone.
-func temp(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	must(t, errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)))
-	return dir
-}
-
-// folder makes a folder of a user's.
 func folder(t testing.TB, u userfiles.User, mode os.FileMode) string {
 	t.Helper()
-	dir := filepath.Join(temp(t), "home")
-	must(t, errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode), os.Chown(dir, int(u.UID), int(u.GID))))
-	return dir
-}
-
-// mountFor mounts a FUSE file system that the kernel shows to one user alone, as it does without allow_other
-// and allow_root. It is served, or hangs.
-func mountFor(t testing.TB, u userfiles.User, served bool) string {
-	t.Helper()
-	point := folder(t, u, 0o755)
-	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("it needs /dev/fuse: ", err)
-	}
-	fd := int(device.Fd())
-	must(t, unix.Mount("home", point, "fuse.home", unix.MS_NOSUID|unix.MS_NODEV,
-		fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions", fd, u.UID, u.GID)))
-	t.Cleanup(func() { _ = unix.Unmount(point, unix.MNT_DETACH|unix.MNT_FORCE); _ = device.Close() })
-	if !served {
-		return point
-	}
-	root, err := fusefs.NewLoopbackRoot(folder(t, u, 0o700))
-	must(t, err)
-	own, err := unix.FcntlInt(device.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	must(t, err)
-	server, err := fuse.NewServer(fusefs.NewNodeFS(root, &fusefs.Options{}), fmt.Sprintf("/dev/fd/%d", own), &fuse.MountOptions{})
-	must(t, err)
-	done := make(chan struct{})
-	go func() { defer close(done); server.Serve() }()
-	t.Cleanup(func() {
-		_ = unix.Unmount(point, unix.MNT_DETACH|unix.MNT_FORCE)
-		_ = device.Close()
-		<-done
-	})
-	return point
+	return rig.Folder(t, int(u.UID), int(u.GID), mode)
 }
 
 // processes are the helpers that are children of this process, by their arguments.
@@ -110,14 +62,24 @@ func processes(t testing.TB) (pids []int) {
 	return pids
 }
 
-func parentOf(pid int) (parent int) {
+// stat returns the state and the parent of a process; nothing: there is none.
+func stat(pid int) (state string, parent int) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0
+		return "", 0
 	}
 	_, rest, _ := strings.Cut(string(data), ") ")
-	var state string
 	_, _ = fmt.Sscanf(rest, "%s %d", &state, &parent)
+	return state, parent
+}
+
+func state(pid int) string {
+	s, _ := stat(pid)
+	return s
+}
+
+func parentOf(pid int) int {
+	state, parent := stat(pid)
 	if state == "Z" {
 		return 0
 	}

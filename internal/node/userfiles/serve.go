@@ -82,6 +82,8 @@ func (r *request) answer(with *os.File) (answer reply, file *os.File) {
 			answer.Info, err = r.Place.stat()
 		case callList:
 			answer.Names, answer.Types, answer.More, err = r.Place.list(r.Skip)
+		case callRead:
+			answer.Data, answer.Info, err = r.Place.read(r.Most)
 		case callRemove:
 			err = r.Place.remove()
 		case callLink:

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/muster-dev/muster/internal/node/rig"
 	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
@@ -26,7 +27,7 @@ func sys(t testing.TB, info fs.FileInfo) *syscall.Stat_t {
 // somebody else's in its place is an error.
 func TestHomes(t *testing.T) {
 	h := helpers(t, userfiles.Options{})
-	dir := filepath.Join(temp(t), "users")
+	dir := filepath.Join(rig.Passable(t), "users")
 	homes := userfiles.NewHomes(dir, h)
 	home, err := homes.Of(ada)
 	must(t, err)
@@ -63,9 +64,9 @@ func TestHomes(t *testing.T) {
 // TestCopy: a tree of root's becomes the user's own, once and whole.
 func TestCopy(t *testing.T) {
 	h := helpers(t, userfiles.Options{})
-	home, err := userfiles.NewHomes(filepath.Join(temp(t), "users"), h).Of(ada)
+	home, err := userfiles.NewHomes(filepath.Join(rig.Passable(t), "users"), h).Of(ada)
 	must(t, err)
-	private := filepath.Join(temp(t), "private")
+	private := filepath.Join(rig.Passable(t), "private")
 	source := private + "/tree"
 	must(t, errors.Join(
 		os.MkdirAll(source+"/deep/er", 0o755), os.WriteFile(source+"/deep/er/run", []byte("run"), 0o755),
@@ -86,7 +87,7 @@ func TestCopy(t *testing.T) {
 	if _, err := home.Stat(t.Context(), home.Place("code", "x", "old")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an old file is there: %v", err)
 	}
-	must(t, home.Link(t.Context(), home.Place("escape"), temp(t)))
+	must(t, home.Link(t.Context(), home.Place("escape"), rig.Passable(t)))
 	if err := home.Copy(t.Context(), from, home.Place("escape", "x")); !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("the copy followed a link: %v", err)
 	}
@@ -98,7 +99,7 @@ func TestCopy(t *testing.T) {
 // TestPut: a payload is swapped as a whole, and belongs to the user.
 func TestPut(t *testing.T) {
 	h := helpers(t, userfiles.Options{})
-	home, err := userfiles.NewHomes(filepath.Join(temp(t), "users"), h).Of(ada)
+	home, err := userfiles.NewHomes(filepath.Join(rig.Passable(t), "users"), h).Of(ada)
 	must(t, err)
 	for _, word := range []string{"old", "new"} {
 		must(t, home.Put(t.Context(), home.Place("volumes", "secret"), userfiles.Payload{"key": {Data: []byte(word), Mode: 0o440}, "a/b": {Data: make([]byte, 1<<20), Mode: 0o644}}))
@@ -118,7 +119,7 @@ func TestPut(t *testing.T) {
 // TestRemove: a tree goes whatever is in it, and nothing that a link in it leads to.
 func TestRemove(t *testing.T) {
 	h := helpers(t, userfiles.Options{})
-	home, err := userfiles.NewHomes(filepath.Join(temp(t), "users"), h).Of(ada)
+	home, err := userfiles.NewHomes(filepath.Join(rig.Passable(t), "users"), h).Of(ada)
 	must(t, err)
 	kept := folder(t, ada, 0o700)
 	must(t, os.WriteFile(filepath.Join(kept, "file"), nil, 0o666))
@@ -162,11 +163,33 @@ func TestSub(t *testing.T) {
 // TestMemory: a file system in memory is the user's own, and mounted once.
 func TestMemory(t *testing.T) {
 	h := helpers(t, userfiles.Options{})
-	dir := filepath.Join(temp(t), "memory", "x")
+	dir := filepath.Join(rig.Passable(t), "memory", "x")
 	must(t, errors.Join(userfiles.Memory(dir, ada, 1<<20), userfiles.Memory(dir, ada, 1<<20)))
 	defer func() { must(t, unix.Unmount(dir, 0)) }()
 	must(t, h.As(ada).MakeAll(t.Context(), userfiles.Place{Base: dir, Below: "y"}, 0o700))
 	if err := open(t, h.As(eve), userfiles.Place{Base: dir, Below: "y"}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("another user gets %v", err)
+	}
+}
+
+// TestRead: the end of a regular file is read, of a bounded length, and nothing else.
+func TestRead(t *testing.T) {
+	h := helpers(t, userfiles.Options{})
+	dir := folder(t, ada, 0o755)
+	must(t, errors.Join(os.WriteFile(dir+"/long", append(make([]byte, 1<<20), "end"...), 0o644), os.WriteFile(dir+"/empty", nil, 0o644),
+		os.Symlink("long", dir+"/link"), unix.Mkfifo(dir+"/pipe", 0o644), os.WriteFile(dir+"/root", []byte("secret"), 0o600)))
+	for name, want := range map[string]string{"long": "\x00end", "empty": ""} {
+		data, info, err := h.As(ada).Read(t.Context(), userfiles.Place{Base: dir, Below: name}, 4)
+		if err != nil || string(data) != want || !info.Mode.IsRegular() {
+			t.Errorf("%s: %q, error %v", name, data, err)
+		}
+	}
+	if data, _, err := h.As(ada).Read(t.Context(), userfiles.Place{Base: dir, Below: "long"}, 1<<20); err != nil || len(data) != 64<<10 {
+		t.Errorf("it read %d bytes, error %v", len(data), err)
+	}
+	for _, name := range []string{"link", "pipe", "root", "."} {
+		if data, _, err := h.As(ada).Read(t.Context(), userfiles.Place{Base: dir, Below: name}, 4); err == nil {
+			t.Errorf("%s: it read %q", name, data)
+		}
 	}
 }

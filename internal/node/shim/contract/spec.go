@@ -79,6 +79,9 @@ type Spec struct {
 	// TerminationMessageRoot is a folder that TerminationMessagePath lies below, in the plain tier:
 	// programs may put links below it, which are not followed. Empty: "/".
 	TerminationMessageRoot string `json:"terminationMessageRoot,omitempty"`
+	// TerminationMessageAsUser reads the file below TerminationMessageRoot with the rights of the
+	// container's user, who controls both.
+	TerminationMessageAsUser bool `json:"terminationMessageAsUser,omitempty"`
 	// TerminationMessageFile is the file of the machine that is mounted at TerminationMessagePath.
 	// It is opened before the command starts, since programs may put another in the mount's place.
 	// Empty: none.
@@ -133,6 +136,10 @@ type Mount struct {
 	// SubPath is the mounted file or folder below Source, which programs may change meanwhile. No
 	// link in it is followed: the caller has followed them all. Empty: Source itself.
 	SubPath string `json:"subPath,omitempty"`
+	// AsUser opens Source and SubPath with the rights of the container's user (UID, GID and Groups), by a
+	// process that becomes the user: the user controls the path, and a file server may refuse root. Set-user-ID
+	// programs and device files have no effect in the mount.
+	AsUser bool `json:"asUser,omitempty"`
 	// Target is the absolute path inside. It is created, for this container
 	// alone, where it does not exist.
 	Target string `json:"target"`

@@ -1,6 +1,7 @@
 package enclosure
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
 // Options says what to build and where.
@@ -22,6 +24,8 @@ type Options struct {
 	Isolation contract.Isolation
 	// MessagePath is created where it lies in the private /dev. Empty: none.
 	MessagePath string
+	// User opens the mounts with AsUser. Nil: there are none.
+	User *userfiles.Files
 }
 
 // tree is a root under construction.
@@ -202,7 +206,7 @@ func (t *tree) mountAll() error {
 // targets could still be created; inner mounts of the container keep their own mode.
 func (t *tree) protect(mounts []contract.Mount, targets []string, given []uint64) error {
 	sealed := t.Isolation.ReadOnlyRoot && !t.ownTree()
-	if !sealed && !t.Isolation.Confine && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly }) {
+	if !sealed && !t.Isolation.Confine && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly || m.AsUser }) {
 		return nil
 	}
 	points, err := mountPoints()
@@ -253,16 +257,14 @@ func (t *tree) mount(m contract.Mount) (target string, attributes uint64, err er
 	isDir := true
 	var source *os.File
 	if !m.Tmpfs {
-		if source, err = openBelow(m.Source, m.SubPath); err != nil {
+		var mode fs.FileMode
+		var dev uint64
+		if source, mode, dev, err = t.openSource(m); err != nil {
 			return "", 0, err
 		}
 		defer func() { _ = source.Close() }()
-		info, err := source.Stat()
-		if err != nil {
-			return "", 0, err
-		}
-		isDir = info.IsDir()
-		attributes = t.attributes(m, info)
+		isDir = mode.IsDir()
+		attributes = t.attributes(m, mode, dev)
 	} else if m.ReadOnly {
 		attributes = unix.MOUNT_ATTR_RDONLY
 	}
@@ -276,36 +278,56 @@ func (t *tree) mount(m contract.Mount) (target string, attributes uint64, err er
 	} else {
 		err = attach(source, at, attributes)
 	}
-	if err == nil && isDir && (m.Tmpfs || ownVolume(m)) {
+	if err == nil && isDir && (m.Tmpfs || ownVolume(m)) && !m.AsUser { // root makes nothing in folders of users
 		err = t.own(target)
 	}
 	return target, attributes, err
 }
 
+// openSource opens what a mount shows. The shim, which may be root, does not ask a file server of a user
+// about it: the server may refuse root, or hang.
+func (t *tree) openSource(m contract.Mount) (source *os.File, mode fs.FileMode, dev uint64, err error) {
+	if m.AsUser {
+		if t.User == nil {
+			return nil, 0, 0, errors.New("the container has no user who could open it")
+		}
+		source, info, err := t.User.Open(context.Background(), userfiles.Place{Base: m.Source, Below: m.SubPath}, unix.O_PATH, 0)
+		return source, info.Mode, info.Dev, err
+	}
+	if source, err = openBelow(m.Source, m.SubPath); err != nil {
+		return nil, 0, 0, err
+	}
+	info, err := source.Stat()
+	if err != nil {
+		return nil, 0, 0, errors.Join(err, source.Close())
+	}
+	return source, info.Mode(), deviceOf(info), nil
+}
+
 // attributes are those of a mount of a file or folder. In a confined container set-user-ID programs
 // and device files of volumes have no effect. The machine's own device files, and those of a
 // path that is shown at its own place, stay what they are in the host's tree.
-func (t *tree) attributes(m contract.Mount, source fs.FileInfo) (attributes uint64) {
+func (t *tree) attributes(m contract.Mount, mode fs.FileMode, dev uint64) (attributes uint64) {
 	if m.ReadOnly {
 		attributes |= unix.MOUNT_ATTR_RDONLY
 	}
-	if !t.Isolation.Confine || atOwnPlace(m) {
+	if !m.AsUser && (!t.Isolation.Confine || atOwnPlace(m)) {
 		return attributes
 	}
 	attributes |= unix.MOUNT_ATTR_NOSUID
-	if !ofDev(source) {
+	if !ofDev(mode, dev) {
 		attributes |= unix.MOUNT_ATTR_NODEV
 	}
 	return attributes
 }
 
 // ofDev reports whether a file is a device, or lies on the file system of the machine's /dev.
-func ofDev(info fs.FileInfo) bool {
-	if info.Mode()&fs.ModeDevice != 0 {
+func ofDev(mode fs.FileMode, dev uint64) bool {
+	if mode&fs.ModeDevice != 0 {
 		return true
 	}
-	dev, err := os.Stat("/dev")
-	return err == nil && deviceOf(info) == deviceOf(dev)
+	own, err := os.Stat("/dev")
+	return err == nil && dev == deviceOf(own)
 }
 
 // sized adds the bound of a tmpfs to its options. 0: the kernel's.

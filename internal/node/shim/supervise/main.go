@@ -121,7 +121,11 @@ func (s *supervisor) start(folder string) *startError {
 			}
 			netns = fd
 		}
-		err := enclosure.Enter(enclosure.Options{State: folder, Isolation: *iso, MessagePath: s.spec.TerminationMessagePath})
+		helpers := s.helpers()
+		err := enclosure.Enter(enclosure.Options{
+			State: folder, Isolation: *iso, MessagePath: s.spec.TerminationMessagePath, User: helpers.As(s.user()),
+		})
+		helpers.Close()
 		if err != nil {
 			return fault(contract.ReasonIsolation, "isolating the container: %v", err)
 		}

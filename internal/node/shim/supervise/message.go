@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
@@ -18,7 +20,7 @@ import (
 func (s *supervisor) openMessage() *startError {
 	var err error
 	switch {
-	case s.spec.TerminationMessagePath == "":
+	case s.spec.TerminationMessagePath == "", s.spec.TerminationMessageAsUser: // opened when it is read, as the user
 	case s.spec.TerminationMessageFile != "":
 		s.messageFile, err = os.OpenFile(s.spec.TerminationMessageFile, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	case s.spec.TerminationMessageRoot != "":
@@ -35,6 +37,8 @@ func (s *supervisor) message() string {
 	switch {
 	case s.spec.TerminationMessagePath == "":
 		return ""
+	case s.spec.TerminationMessageAsUser:
+		return s.messageAsUser()
 	case s.messageFile != nil:
 		return lastOf(s.messageFile)
 	case s.messageRoot != nil:
@@ -49,6 +53,37 @@ func (s *supervisor) message() string {
 		return ""
 	}
 	return messageBelow(root, strings.TrimPrefix(filepath.Clean(s.spec.TerminationMessagePath), "/"))
+}
+
+// messageAsUser reads the end of a file that the container's user may read: links lead to no other.
+func (s *supervisor) messageAsUser() string {
+	below, err := filepath.Rel(s.spec.TerminationMessageRoot, s.spec.TerminationMessagePath)
+	if err != nil {
+		return ""
+	}
+	helpers := s.helpers()
+	defer helpers.Close()
+	place := userfiles.Place{Base: s.spec.TerminationMessageRoot, Below: below}
+	data, _, err := helpers.As(s.user()).Read(context.Background(), place, contract.MessageLimit)
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(string(data), "\uFFFD")
+}
+
+// helpers start a process that works with files as another user: the shim's own program. Only before the
+// root of the tree of files changes has it the path.
+func (s *supervisor) helpers() *userfiles.Helpers {
+	return userfiles.New(userfiles.Options{Program: "/proc/self/exe"})
+}
+
+// user is the container's user.
+func (s *supervisor) user() userfiles.User {
+	u := userfiles.User{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	if c := s.credential(); c != nil {
+		u = userfiles.User{UID: c.Uid, GID: c.Gid, Groups: c.Groups}
+	}
+	return u
 }
 
 // messageBelow reads the end of a file below a folder, which it closes. It follows no link, and does
