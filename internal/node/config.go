@@ -26,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/limits"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -118,8 +119,11 @@ type Config struct {
 	// Accounts tells which users the machine has. Default: those of its files.
 	Accounts identity.Accounts
 	// Shared is true on a machine that several users share: a pod runs as the owner of its
-	// namespace, u-<uid>, and other namespaces have no pods. It needs root, and a Runtime for it.
+	// namespace, u-<uid>, with files of that user, and other namespaces have no pods. It needs root,
+	// and a Runtime for it.
 	Shared bool
+	// UserFiles works with the files of users. Required on a machine that several users share.
+	UserFiles *userfiles.Helpers
 	// UserProcesses is the highest number of processes and threads of one user there. Default: a
 	// third of what the machine allows.
 	UserProcesses int64
@@ -147,6 +151,9 @@ func (c *Config) complete() error {
 	}
 	if c.Shared != c.Runtime.Shared() {
 		return errors.New("the node and its runtime differ: both are for a machine that users share, or neither is")
+	}
+	if c.Shared != (c.UserFiles != nil) {
+		return errors.New("a node has UserFiles if users share its machine, and else none")
 	}
 	if c.Accounts == nil {
 		c.Accounts = account.New(account.Options{FilesOnly: true})

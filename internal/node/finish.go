@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/process"
-	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // finish removes a deleted pod once all of its processes are gone and the API
@@ -52,7 +50,7 @@ func (w *worker) disconnect() {
 	}
 	w.disconnected = true
 	w.task(func() {
-		if err := w.node.scratch.Remove(w.ctx, w.uid); err != nil {
+		if err := w.node.removeTemporary(w.ctx, w.namespace, w.uid); err != nil {
 			w.log.Warn("giving back the pod's temporary folders", "error", err)
 		}
 		if w.node.config.Network == nil {
@@ -111,7 +109,7 @@ func (w *worker) remove() {
 	if w.record != nil && w.record.Images {
 		w.node.releaseImages(w.ctx, w.uid)
 	}
-	if err := w.node.removePod(string(w.uid)); err != nil {
+	if err := w.node.removePod(w.namespace, string(w.uid)); err != nil {
 		w.log.Warn("removing the pod", "error", err)
 	}
 }
@@ -208,7 +206,7 @@ func live(p *process.Process) bool {
 }
 
 // removePod takes away a pod's address, mounts and folder.
-func (n *Node) removePod(uid string) error {
+func (n *Node) removePod(namespace, uid string) error {
 	if n.config.Network != nil {
 		if err := n.config.Network.RemovePod(uid); err != nil {
 			return err
@@ -218,10 +216,10 @@ func (n *Node) removePod(uid string) error {
 		return err
 	}
 	// Programs of the pod may have written anything there.
-	if err := n.scratch.Remove(context.Background(), types.UID(uid)); err != nil {
+	if err := n.removeTemporary(context.Background(), namespace, types.UID(uid)); err != nil {
 		return err
 	}
-	return osfile.RemoveTree(context.Background(), filepath.Join(n.config.podsDir(), uid))
+	return n.removePodFolders(context.Background(), namespace, types.UID(uid))
 }
 
 // stopAll ends the processes of a pod that was deleted while no muster ran,
@@ -240,7 +238,7 @@ func (n *Node) stopAll(ctx context.Context, r *podrecord.Record, processes []*pr
 	if r.Images {
 		n.releaseImages(ctx, r.UID)
 	}
-	if err := n.removePod(string(r.UID)); err != nil {
+	if err := n.removePod(r.Namespace, string(r.UID)); err != nil {
 		n.config.Log.Warn("removing a deleted pod", "pod", r.Namespace+"/"+r.Name, "error", err)
 	}
 }

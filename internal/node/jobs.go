@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -120,7 +119,7 @@ func (j *jobs) drop(ctx context.Context, job keptJob) {
 		return
 	}
 	j.node.afterPodsOf(ctx, job.uid, func() {
-		if err := os.RemoveAll(filepath.Join(j.node.config.jobsDir(), string(job.uid))); err != nil {
+		if err := j.node.removeJobFolder(ctx, job.uid); err != nil {
 			j.node.config.Log.Warn("removing what members of a job shared", "job", string(job.uid), "error", err)
 		}
 		if job.namespace == "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/scratch"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -91,18 +92,22 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	pod := w.podNow()
 	img, imaged := w.imageOf(u)
 	isolated := w.node.config.Tier == Isolated || imaged
-	root := w.node.podRoot(w.uid)
+	root := w.node.podRoot(w.namespace, w.uid)
 	seen := root
 	if isolated {
 		seen = v1alpha1.PodRoot
 	}
-	variables, user, err := w.variables(pod, u, seen)
+	home, err := w.node.home(w.ctx, w.namespace)
 	if err != nil {
 		return process.Spec{}, err
 	}
-	view, err := volume.See(volume.Request{
+	variables, user, err := w.variables(pod, u, seen, home)
+	if err != nil {
+		return process.Spec{}, err
+	}
+	view, err := volume.See(w.ctx, volume.Request{
 		Pod: pod, Container: u.spec, Volumes: w.place.volumes, Root: root, Isolated: isolated, Expand: variables.Expand,
-		Image: imaged, Dir: dirOf(imaged, img),
+		Image: imaged, Dir: dirOf(imaged, img), Owner: filesOf(home),
 	})
 	if err != nil {
 		return process.Spec{}, err
@@ -128,6 +133,7 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	}
 	folders, err := w.node.scratch.Make(w.ctx, scratch.Request{
 		Pod: pod, Container: u.spec, Isolated: isolated, Image: imaged, OtherUser: s.UID != nil, Environment: w.activate(variables, view, u),
+		Home: home,
 	})
 	if err != nil {
 		return process.Spec{}, err
@@ -146,8 +152,16 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	return s, w.tellLast(&s, u, &view)
 }
 
+// filesOf works with the files of a home; nil: Muster has one user.
+func filesOf(home *userfiles.Home) *userfiles.Files {
+	if home == nil {
+		return nil
+	}
+	return home.Files
+}
+
 // variables are those of a container, and whom it runs as; no user where its image says that.
-func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (v *expansion.Variables, user identity.User, err error) {
+func (w *worker) variables(pod *corev1.Pod, u *unit, root string, home *userfiles.Home) (v *expansion.Variables, user identity.User, err error) {
 	v, err = expansion.Environment(expansion.Input{
 		Pod: pod, Container: u.spec, Root: root,
 		Services:    w.node.directory.Variables(pod),
@@ -168,7 +182,7 @@ func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (v *expansion.
 	}
 	user.Tell(v)
 	v.Default("HOSTNAME", hostname(pod))
-	user, err = w.tellHome(v, user, pod, u.spec, root)
+	user, err = w.tellHome(v, user, pod, u.spec, scratch.HomeRequest{Root: w.node.podRoot(w.namespace, w.uid), Seen: root, Container: u.spec.Name, Owner: filesOf(home)})
 	return v, user, err
 }
 
@@ -191,7 +205,7 @@ func (w *worker) setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container
 	}
 	uid, gid := admission.User(pod, ctr)
 	if s.Account, err = accountOf(img, uid, gid, admission.NonRoot(pod, ctr)); err == nil {
-		s.Home, err = scratch.HomeInImage(scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: v1alpha1.PodRoot, Container: ctr.Name}, s.Account)
+		s.Home, err = scratch.HomeInImage(scratch.HomeRequest{Root: w.node.podRoot(w.namespace, w.uid), Seen: v1alpha1.PodRoot, Container: ctr.Name}, s.Account)
 	}
 	return err
 }
@@ -303,11 +317,15 @@ func (w *worker) tellLast(s *process.Spec, u *unit, view *volume.View) (err erro
 	target = path.Clean(target)
 	if s.Isolation == nil {
 		if inside, ok := strings.CutPrefix(target, v1alpha1.PodRoot+"/"); ok {
-			s.TerminationMessageRoot, s.TerminationMessagePath, err = view.Message(path.Join(view.Root, inside))
+			s.TerminationMessageRoot, s.TerminationMessagePath, err = view.Message(w.ctx, path.Join(view.Root, inside))
+			s.TerminationMessageAsUser = w.node.homes != nil
 		}
 		return err
 	}
 	s.TerminationMessagePath = target
+	if err := view.MakePoint(w.ctx, target, false); err != nil {
+		return err
+	}
 	s.TerminationMessageFile, err = volume.MakeMessage(
 		filepath.Join(w.node.config.podsDir(), string(w.uid), "termination"), fmt.Sprintf("%s.%d", u.spec.Name, u.next))
 	s.Isolation.Mounts = append(s.Isolation.Mounts, process.Mount{Source: s.TerminationMessageFile, Target: target})

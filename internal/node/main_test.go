@@ -260,6 +260,12 @@ func (w *world) dir(uid string) string { return filepath.Join(w.data, "pods", w.
 // await returns the pod once it satisfies the condition.
 func (w *world) await(name, what string, condition func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
+	return w.awaitIn("default", name, what, condition)
+}
+
+// awaitIn is await for a pod of another namespace.
+func (w *world) awaitIn(namespace, name, what string, condition func(*corev1.Pod) bool) *corev1.Pod {
+	w.t.Helper()
 	var pod *corev1.Pod
 	defer func() {
 		if w.t.Failed() && pod != nil {
@@ -268,7 +274,7 @@ func (w *world) await(name, what string, condition func(*corev1.Pod) bool) *core
 	}()
 	w.until("pod "+name+" to "+what, func() bool {
 		var err error
-		if pod, err = w.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{}); err != nil {
+		if pod, err = w.client.CoreV1().Pods(namespace).Get(context.Background(), name, metav1.GetOptions{}); err != nil {
 			w.t.Fatalf("waiting for pod %s to %s: %v", name, what, err)
 		}
 		return condition(pod)

@@ -29,6 +29,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/origin"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/scratch"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -60,6 +61,7 @@ type Node struct {
 	starts    starts
 	recorder  eventrecord.EventRecorder // of pods; set by Run before the first worker
 
+	homes    *userfiles.Homes // nil: Muster has one user
 	started  time.Time
 	capacity corev1.ResourceList
 	apiPort  int
@@ -103,6 +105,9 @@ func newNode(config Config, c clients) (*Node, error) {
 			return nil, fmt.Errorf("making the node's folders: %w", err)
 		}
 	}
+	if err := config.keepApart(); err != nil {
+		return nil, err
+	}
 	capacity, err := capacityOf(config.DataDir)
 	if err != nil {
 		return nil, err
@@ -132,12 +137,17 @@ func newNode(config Config, c clients) (*Node, error) {
 		}
 	}
 	n.factories = []informers.SharedInformerFactory{mine, all}
+	var owner func(context.Context, string) (*userfiles.Home, error)
+	if config.Shared {
+		n.homes, owner = userfiles.NewHomes(config.usersDir(), config.UserFiles), n.home
+	}
 	n.scratch = scratch.New(scratch.Options{DataDir: config.DataDir, Accounts: config.Accounts, Programs: scratch.Programs(config.Images)})
 	n.users = identity.New(identity.Options{Accounts: config.Accounts, Shared: config.Shared, Processes: config.UserProcesses})
 	n.volumes = volume.New(volume.Config{
 		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
 		Environments: config.Environments, Code: config.Code, Data: config.Data, Mounts: config.Mounts,
-		Allocatable: n.allocatable(), Now: config.Clock.Now,
+		Allocatable: n.allocatable(), Now: config.Clock.Now, MemoryDir: config.memoryDir(),
+		Owner: owner,
 	})
 	return n, nil
 }

@@ -52,21 +52,18 @@ func (w *worker) userOf(pod *corev1.Pod, ctr *corev1.Container) (identity.User, 
 }
 
 // tellHome sets HOME, and USER for whoever runs Muster.
-func (w *worker) tellHome(v *expansion.Variables, user identity.User, pod *corev1.Pod, ctr *corev1.Container, root string) (identity.User, error) {
-	request := scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: root, Container: ctr.Name}
-	request.UID, request.GID = admission.User(pod, ctr)
-	uid, gid := user.Numbers()
-	own, group := int64(uid), int64(gid)
-	if request.UID != nil {
-		request.GID = &group
+func (w *worker) tellHome(v *expansion.Variables, user identity.User, pod *corev1.Pod, ctr *corev1.Container, r scratch.HomeRequest) (identity.User, error) {
+	if user.Shared() {
+		spare, err := r.Spare(w.ctx)
+		if err != nil {
+			return user, err
+		}
+		return user.HomeIn(v, spare), nil
 	}
-	if !user.Shared() {
-		return user, w.node.scratch.TellHome(w.ctx, v, request)
+	_, gid := user.Numbers()
+	if r.UID, r.GID = admission.User(pod, ctr); r.UID != nil {
+		group := int64(gid)
+		r.GID = &group
 	}
-	request.UID, request.GID = &own, &group
-	spare, err := request.Spare()
-	if err != nil {
-		return user, err
-	}
-	return user.HomeIn(v, spare), nil
+	return user, w.node.scratch.TellHome(w.ctx, v, r)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/account"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/rig"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
 // residents is a directory of users that a test changes. Its users have no entry in /etc/passwd.
@@ -76,14 +77,13 @@ func shareMachine(t *testing.T, users *residents) func(*Config) {
 		t.Cleanup(r.Close)
 		c.Runtime.Close()
 		c.Runtime, c.Shared, c.Accounts = r, true, users
+		c.UserFiles = userfiles.New(userfiles.Options{Program: rig.Shim(t)})
+		t.Cleanup(c.UserFiles.Close)
 		// Users pass through the folders above their own.
-		for at := c.DataDir; len(at) > len(os.TempDir()); at = filepath.Dir(at) {
+		for at := filepath.Dir(c.DataDir); len(at) > len(os.TempDir()); at = filepath.Dir(at) {
 			if err := os.Chmod(at, 0o711); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := errors.Join(os.MkdirAll(filepath.Join(c.DataDir, "pods"), 0o711), os.Chmod(filepath.Join(c.DataDir, "pods"), 0o711)); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

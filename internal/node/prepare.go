@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,10 +146,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 	}
 	p := &place{ip: w.node.config.HostIP}
 	ok := w.insist(ctx, reasonCreateError, func() (err error) {
-		if err = os.MkdirAll(w.node.podRoot(pod.UID), 0o755); err != nil {
-			return err
-		}
-		if err = makeReportFolder(w.node.podRoot(pod.UID), pod); err != nil || w.node.shared(pod) {
+		if err = w.node.makePodRoot(ctx, pod); err != nil || w.node.shared(pod) {
 			return err
 		}
 		given, err := w.node.config.Network.AddPod(string(pod.UID))
@@ -286,9 +282,4 @@ func (n *Node) newRecord(pod *corev1.Pod, job types.UID) *podrecord.Record {
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name,
 		Job: job, GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod),
 	}
-}
-
-// podRoot is the real folder of v1alpha1.PodRoot for a pod.
-func (n *Node) podRoot(uid types.UID) string {
-	return filepath.Join(n.config.podsDir(), string(uid), "root")
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -87,7 +88,11 @@ func (w *worker) orderly() bool {
 }
 
 func (w *worker) beginWatching() {
-	o := progress.Options{Root: w.node.podRoot(w.uid), Checkpoints: w.checkpoints(), Known: bulletin.Known(w.pod)}
+	o := progress.Options{Root: w.node.podRoot(w.namespace, w.uid), Checkpoints: w.checkpoints(), Known: bulletin.Known(w.pod)}
+	if w.node.homes != nil {
+		// The walk opens paths that a user controls, on file systems that may hang: reports tell of saves.
+		o.Checkpoints = ""
+	}
 	if reports(w.pod) {
 		o.Report = strings.TrimPrefix(v1alpha1.ProgressPath, v1alpha1.PodRoot+"/")
 	}
@@ -107,8 +112,30 @@ func (w *worker) beginWatching() {
 	o.Others = func() bool { return w.node.savers.leftToOthers(w.uid, o.Checkpoints) }
 	w.task(func() {
 		defer w.node.savers.remove(w.uid)
+		held, err := w.holdRoot(&o)
+		if err != nil {
+			w.log.Warn("opening the folder for progress", "error", err)
+			o.Report = ""
+		}
 		w.look(progress.New(o), v)
+		if held != nil {
+			_ = held.Close() // it was never read or written
+		}
 	})
+}
+
+// holdRoot opens the pod's root as its owner, who may put a link in the place of any folder above it. Root
+// is by its descriptor then, which may be closed after the last look. Nil: Muster has one user.
+func (w *worker) holdRoot(o *progress.Options) (*os.File, error) {
+	home, err := w.node.home(w.ctx, w.namespace)
+	if err != nil || home == nil {
+		return nil, err
+	}
+	held, _, err := home.Open(w.ctx, home.Place("pods", string(w.uid), "root"), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err == nil {
+		o.Root = fmt.Sprintf("/proc/self/fd/%d", held.Fd())
+	}
+	return held, err
 }
 
 // look looks again and again, until the pod has ended or the worker ends.

@@ -22,12 +22,15 @@ import (
 	"github.com/muster-dev/muster/internal/fairqueue"
 )
 
-// Deps is what the controller works with. All of it is required.
+// Deps is what the controller works with. All of it but Owner is required.
 type Deps struct {
 	// Dir is the folder that volumes lie in; it is made where it is missing.
 	Dir string
 	// Node is the name of the node that Dir is a folder of.
 	Node string
+	// Owner returns the user to whom a namespace belongs; false: nobody, and its claims get no volumes. Nil:
+	// Muster has one user.
+	Owner func(namespace string) (uid uint32, ok bool)
 }
 
 // Controller makes and removes volumes.
@@ -128,7 +131,11 @@ func (c *Controller) provision(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	path, err := folders{c.deps.Dir}.create(folder)
+	owner, err := c.owner(claim.Namespace)
+	var path string
+	if err == nil {
+		path, err = folders{c.deps.Dir}.create(folder, owner)
+	}
 	if err != nil {
 		c.recorder.Eventf(claim, nil, corev1.EventTypeWarning, "ProvisioningFailed", "Provision", "%s", err.Error())
 		return reconcile.Result{}, err
@@ -139,6 +146,18 @@ func (c *Controller) provision(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("creating the volume of claim %s: %w", req, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// owner is the user whose folder the volume of a claim is; nil: Muster has one user.
+func (c *Controller) owner(namespace string) (*uint32, error) {
+	if c.deps.Owner == nil {
+		return nil, nil
+	}
+	uid, ok := c.deps.Owner(namespace)
+	if !ok {
+		return nil, reconcile.TerminalError(fmt.Errorf("namespace %s belongs to no user: make the claim in the namespace of a user, such as u-1000", namespace))
+	}
+	return &uid, nil
 }
 
 // release removes the folder of a volume that nobody can use any more.

@@ -256,7 +256,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 	precious := filepath.Join(outside, "precious")
 	must(t, os.Mkdir(precious, 0o755))
 	f := folders{filepath.Join(t.TempDir(), "volumes")}
-	inside, err := f.create("vision/data-1")
+	inside, err := f.create("vision/data-1", nil)
 	must(t, err)
 	must(t, os.Symlink(outside, filepath.Join(f.dir, "linked")))
 	must(t, os.Symlink(precious, filepath.Join(inside, "link")))
@@ -274,10 +274,10 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 		t.Error("the wrong thing was removed")
 	}
 	must(t, os.WriteFile(filepath.Join(f.dir, "taken"), nil, 0o600))
-	if _, err := f.create("taken/data-1"); err == nil || !strings.Contains(err.Error(), "in the way") {
+	if _, err := f.create("taken/data-1", nil); err == nil || !strings.Contains(err.Error(), "in the way") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := f.create("linked/data-1"); err == nil || exists(filepath.Join(outside, "data-1")) {
+	if _, err := f.create("linked/data-1", nil); err == nil || exists(filepath.Join(outside, "data-1")) {
 		t.Errorf("through a link: %v", err)
 	}
 }

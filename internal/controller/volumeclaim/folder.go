@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,8 +27,8 @@ const (
 )
 
 // create makes a volume's folder and returns its full path. One that exists is
-// fine.
-func (f folders) create(folder string) (string, error) {
+// fine. With an owner, no other user may enter it.
+func (f folders) create(folder string, owner *uint32) (string, error) {
 	if err := os.MkdirAll(f.dir, passMode); err != nil {
 		return "", fmt.Errorf("making the volume's folder: %w", inWords(err))
 	}
@@ -38,7 +39,7 @@ func (f folders) create(folder string) (string, error) {
 	defer func() { _ = root.Close() }()
 	parent := filepath.Dir(folder)
 	mode := fs.FileMode(ownMode)
-	if os.Geteuid() == 0 {
+	if os.Geteuid() == 0 && owner == nil {
 		mode = sharedMode
 	}
 	for _, step := range []struct {
@@ -59,7 +60,29 @@ func (f folders) create(folder string) (string, error) {
 			return "", fmt.Errorf("making the volume's folder: %w", err)
 		}
 	}
+	if owner != nil {
+		if err := give(root, folder, *owner); err != nil {
+			return "", fmt.Errorf("making the volume's folder: %w", err)
+		}
+	}
 	return filepath.Join(f.dir, folder), nil
+}
+
+// give makes a folder a user's, unless it is the user's already. The folder above it is root's, so that no
+// user can put a link in its place.
+func give(root *os.Root, folder string, uid uint32) error {
+	info, err := root.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case ok && stat.Uid == uid:
+		return nil
+	case ok && stat.Uid != uint32(os.Geteuid()):
+		return fmt.Errorf("%s belongs to user %d, not to the owner of its namespace, user %d: change its owner, or remove it", folder, stat.Uid, uid)
+	}
+	return errors.Join(root.Chmod(folder, ownMode), root.Lchown(folder, int(uid), -1))
 }
 
 // remove removes a volume's folder by its full path, which must be one that

@@ -136,6 +136,9 @@ func (u *Users) Of(ctx context.Context, pod *corev1.Pod, ctr *corev1.Container) 
 // Numbers are the user's uid and gid.
 func (u User) Numbers() (uid, gid uint32) { return u.uid, u.gid }
 
+// Groups are the numbers of the user's groups, but for a group that the pod asks for.
+func (u User) Groups() []uint32 { return u.groups }
+
 // Shared is true for the owner of a namespace.
 func (u User) Shared() bool { return u.kind == owning }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/account"
 	"github.com/muster-dev/muster/internal/node/expansion"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
@@ -48,6 +49,9 @@ type HomeRequest struct {
 	Container  string
 	// UID and GID are the user's; nil: those of the user who runs Muster.
 	UID, GID *int64
+	// Owner works with the files of the user whose folder Root is; UID and GID do not count then.
+	// Nil: the folder is Muster's own.
+	Owner *userfiles.Files
 }
 
 // TellHome sets HOME, and USER if it is known, where the container does not set them itself. The home
@@ -100,8 +104,13 @@ func HomeInImage(r HomeRequest, account string) (string, error) {
 	return r.make(int(uid), int(gid))
 }
 
-// Spare makes the folder of the pod that is the home of a user without one. UID and GID are required.
-func (r HomeRequest) Spare() (home string, err error) { return r.make(int(*r.UID), int(*r.GID)) }
+// Spare makes the folder of the pod that is the home of an Owner without one.
+func (r HomeRequest) Spare(ctx context.Context) (home string, err error) {
+	if err := r.Owner.MakeAll(ctx, userfiles.Place{Base: r.Root, Below: path.Join(homeFolder, r.Container)}, 0o700); err != nil {
+		return "", fmt.Errorf("making a home folder: %w", err)
+	}
+	return path.Join(r.Seen, homeFolder, r.Container), nil
+}
 
 // make makes a home folder in the pod's root, of this user alone.
 func (r HomeRequest) make(uid, gid int) (home string, err error) {

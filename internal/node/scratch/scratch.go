@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/expansion"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
@@ -92,6 +93,8 @@ type Request struct {
 	OtherUser bool
 	// Environment is the Python environment that it runs in; empty: none.
 	Environment string
+	// Home is the folder of the user whose folders these are. Nil: they are Muster's own.
+	Home *userfiles.Home
 }
 
 // Folders are those of one start of a container.
@@ -108,8 +111,8 @@ type Folders struct {
 // Make makes the folders of a container, which has no processes now.
 func (s *Scratch) Make(ctx context.Context, r Request) (Folders, error) {
 	var f Folders
-	place := filepath.Join(s.Folder(r.Pod.UID), strconv.Itoa(index(r.Pod, r.Container.Name)))
-	if err := osfile.RemoveTree(ctx, place); err != nil {
+	place, err := s.emptied(ctx, r)
+	if err != nil {
 		return f, fmt.Errorf("removing the temporary folder of the start before: %w", err)
 	}
 	var own []string
@@ -119,11 +122,11 @@ func (s *Scratch) Make(ctx context.Context, r Request) (Folders, error) {
 			own = append(own, h.path)
 		}
 	case r.Isolated:
-		if err := s.hide(&f, &own, place, r); err != nil {
+		if err := s.hide(ctx, &f, &own, place, r); err != nil {
 			return f, err
 		}
-	case !r.OtherUser && len(place) <= longest: // another user cannot enter Muster's folder
-		if err := makeFolder(place, 0o700); err != nil {
+	case (!r.OtherUser || r.Home != nil) && len(place) <= longest: // another user cannot enter Muster's folder
+		if err := r.makeFolder(ctx, place, 0o700); err != nil {
 			return f, err
 		}
 		f.TMPDIR, own = place, []string{place}
@@ -145,7 +148,7 @@ func (f Folders) Tell(v *expansion.Variables) {
 
 // hide puts empty folders in the place of the machine's, and shows the files in them that
 // containers need.
-func (s *Scratch) hide(f *Folders, own *[]string, place string, r Request) error {
+func (s *Scratch) hide(ctx context.Context, f *Folders, own *[]string, place string, r Request) error {
 	var hidden []string
 	for _, h := range hiding {
 		real, err := filepath.EvalSymlinks(h.path)
@@ -156,14 +159,40 @@ func (s *Scratch) hide(f *Folders, own *[]string, place string, r Request) error
 			return fmt.Errorf("looking at the machine's temporary folder: %w", err)
 		}
 		source := filepath.Join(place, h.name)
-		if err := makeFolder(source, 0o777|fs.ModeSticky); err != nil {
+		if err := r.makeFolder(ctx, source, 0o777|fs.ModeSticky); err != nil {
 			return err
 		}
-		f.Mounts = append(f.Mounts, process.Mount{Source: source, Target: h.path})
+		f.Mounts = append(f.Mounts, process.Mount{Source: source, Target: h.path, AsUser: r.Home != nil})
 		hidden, *own = append(hidden, real), append(*own, h.path)
 	}
 	for _, path := range s.visible(hidden, r.Environment) {
 		f.Mounts = append(f.Mounts, process.Mount{Source: path, Target: path})
+	}
+	return nil
+}
+
+// emptied removes the folder of the start before, and returns its path.
+func (s *Scratch) emptied(ctx context.Context, r Request) (string, error) {
+	name := strconv.Itoa(index(r.Pod, r.Container.Name))
+	if r.Home != nil {
+		place := s.Place(r.Home, r.Pod.UID).Join(name)
+		return place.String(), r.Home.Remove(ctx, place)
+	}
+	place := filepath.Join(s.Folder(r.Pod.UID), name)
+	return place, osfile.RemoveTree(ctx, place)
+}
+
+// makeFolder makes an empty folder, of its user alone where there is one.
+func (r Request) makeFolder(ctx context.Context, path string, mode fs.FileMode) error {
+	if r.Home == nil {
+		return makeFolder(path, mode)
+	}
+	below, err := filepath.Rel(r.Home.Place().Base, path)
+	if err == nil {
+		err = r.Home.MakeAll(ctx, r.Home.Place(below), 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("making a temporary folder: %w", err)
 	}
 	return nil
 }
@@ -214,8 +243,17 @@ func (s *Scratch) Remove(ctx context.Context, pod types.UID) error {
 
 // Folder is that of a pod.
 func (s *Scratch) Folder(pod types.UID) string {
+	return filepath.Join(s.options.DataDir, "tmp", short(pod))
+}
+
+// Place is the folder of a pod in a user's home.
+func (s *Scratch) Place(home *userfiles.Home, pod types.UID) userfiles.Place {
+	return home.Place("tmp", short(pod))
+}
+
+func short(pod types.UID) string {
 	sum := sha256.Sum256([]byte(pod))
-	return filepath.Join(s.options.DataDir, "tmp", hex.EncodeToString(sum[:6]))
+	return hex.EncodeToString(sum[:6])
 }
 
 // index is the number of a container in its pod.

@@ -48,6 +48,15 @@ func (h *Homes) Of(u User) (Home, error) {
 	return home, nil
 }
 
+// Kept returns the home of a user as it is. The user has no groups: it is for a removal, which works also
+// while the directory of users is away.
+func (h *Homes) Kept(uid uint32) Home {
+	return Home{Files: h.helpers.As(User{UID: uid, GID: unknownGroup}), dir: filepath.Join(h.dir, strconv.FormatUint(uint64(uid), 10))}
+}
+
+// unknownGroup is the number that the kernel shows for groups that it has no number for.
+const unknownGroup = 65534
+
 // make uses no path in a folder of a user: the entries of h.dir are root's to name.
 func (h *Homes) make(u User) (err error) {
 	if err := os.MkdirAll(h.dir, 0o711); err != nil {

@@ -133,8 +133,10 @@ func (m *Manager) atHome(pv *corev1.PersistentVolume) *corev1.HostPathVolumeSour
 }
 
 // claim finds the folder behind a claim, which must be bound, or have a volume
-// that names it as its claim.
-func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.PersistentVolumeClaimVolumeSource) (Volume, error) {
+// that names it as its claim. Check checks and makes the path behind it.
+func (m *Manager) claim(
+	ctx context.Context, namespace string, source *corev1.PersistentVolumeClaimVolumeSource, check func(*corev1.HostPathVolumeSource) (Volume, error),
+) (Volume, error) {
 	claim, pv, err := m.config.Objects.Claim(ctx, namespace, source.ClaimName)
 	if err != nil {
 		return Volume{}, fmt.Errorf("reading claim %q: %w", source.ClaimName, err)
@@ -149,9 +151,9 @@ func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.Pe
 	var v Volume
 	switch {
 	case pv.Spec.HostPath != nil:
-		v, err = hostPath(m.atHome(pv))
+		v, err = check(m.atHome(pv))
 	case pv.Spec.Local != nil:
-		v, err = hostPath(&corev1.HostPathVolumeSource{Path: pv.Spec.Local.Path})
+		v, err = check(&corev1.HostPathVolumeSource{Path: pv.Spec.Local.Path})
 	default:
 		return Volume{}, fmt.Errorf("the volume %q behind the claim %q is neither hostPath nor local, the two kinds this node implements", pv.Name, source.ClaimName)
 	}

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
@@ -19,13 +21,20 @@ import (
 // The node may be root, and programs of the pod write to the folders above the link. So the link is
 // made below the pod's root, or in a folder of the pod that is mounted there, and no link of a
 // program is followed.
-func (v *View) place(source, target string) error {
+func (v *View) place(ctx context.Context, source, target string) error {
 	base, rel, own, err := v.outer(target)
 	if err != nil {
 		return err
 	}
 	if !own {
 		return fmt.Errorf("%s lies in a volume that is not the pod's own; choose another mountPath", target)
+	}
+	if v.owner != nil {
+		err := v.owner.Link(ctx, userfiles.Place{Base: base, Below: rel}, source)
+		if errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("%s exists already; choose another mountPath", target)
+		}
+		return err
 	}
 	folder, err := makeBelow(base, path.Dir(rel))
 	if err != nil {
@@ -49,17 +58,23 @@ func (v *View) outer(target string) (base, rel string, own bool, err error) {
 	if target == v.Root || !admission.Below(target, v.Root) {
 		return "", "", false, fmt.Errorf("%s is not below the pod's root; choose a path below it", target)
 	}
-	base, rel, own = v.Root, strings.TrimPrefix(target, v.Root+"/"), true
-	within := v.Root
-	for i := range v.Links {
-		l := &v.Links[i]
-		if l.At == target || !admission.Below(target, l.At) || !admission.Below(l.At, within) {
+	base, rel, own = within(v.Links, v.Root, v.Root, target)
+	return base, rel, own, nil
+}
+
+// within finds the innermost of these mounts that a path lies in: the folder, the rest of the path in it,
+// and whether it is the pod's own. Root is the pod's root as the path names it, and folder the real one.
+func within(mounts []Link, root, folder, target string) (base, rel string, own bool) {
+	base, rel, own = folder, strings.TrimPrefix(target, root+"/"), true
+	for i, inner := 0, root; i < len(mounts); i++ {
+		l := &mounts[i]
+		if l.At == target || !admission.Below(target, l.At) || !admission.Below(l.At, inner) {
 			continue
 		}
-		within, base, own = l.At, strings.TrimSuffix(l.To, "/"+l.Sub), l.Own
+		inner, base, own = l.At, strings.TrimSuffix(l.To, "/"+l.Sub), l.Own
 		rel = path.Join(l.Sub, strings.TrimPrefix(target, l.At+"/"))
 	}
-	return base, rel, own, nil
+	return base, rel, own
 }
 
 // makeBelow makes the folders of a path below a folder where they are missing, and opens the last one.

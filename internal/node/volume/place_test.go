@@ -45,7 +45,7 @@ func TestPlaces(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err := See(Request{
+			_, err := See(t.Context(), Request{
 				Pod: &corev1.Pod{}, Root: root, Volumes: map[string]Volume{"v": {Path: volume, Own: c.own}, "data": {Path: data}},
 				Container: &corev1.Container{WorkingDir: strings.Replace(c.dir, "OUTSIDE", outside, 1), VolumeMounts: []corev1.VolumeMount{
 					{Name: "data", MountPath: c.at}, {Name: "v", MountPath: "/muster/v"},

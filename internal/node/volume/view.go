@@ -2,6 +2,7 @@ package volume
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
 // View is how one container sees its pod's volumes.
@@ -31,6 +33,11 @@ type View struct {
 	// Links are the mounts of the plain tier, each a link in the pod's own
 	// folder. What outlives the pod must name where they lead instead.
 	Links []Link
+
+	// points are the mounts of the isolated tier, as Links are those of the plain one.
+	points []Link
+	owner  *userfiles.Files
+	real   string // the real folder of Root
 }
 
 // Link is a mount in the plain tier.
@@ -62,6 +69,8 @@ type Request struct {
 	Volumes   map[string]Volume
 	// Root is the real folder that stands for v1alpha1.PodRoot. It exists.
 	Root string
+	// Owner works with the files of the user whose folder Root is. Nil: it is Muster's own.
+	Owner *userfiles.Files
 	// Isolated is true where the container has mounts of its own.
 	Isolated bool
 	// Image is true where it sees the files of an image and not the machine's.
@@ -74,11 +83,11 @@ type Request struct {
 
 // See makes a container's view: it creates sub-paths, and, in the plain tier,
 // links below the pod's root.
-func See(r Request) (View, error) {
-	view := View{Root: r.Root}
+func See(ctx context.Context, r Request) (View, error) {
+	view := View{Root: r.Root, owner: r.Owner, real: r.Root}
 	if r.Isolated {
 		view.Root = v1alpha1.PodRoot
-		view.Mounts = []process.Mount{{Source: r.Root, Target: v1alpha1.PodRoot}}
+		view.Mounts = []process.Mount{{Source: r.Root, Target: v1alpha1.PodRoot, AsUser: r.Owner != nil}}
 	}
 	view.Dir = inside(view.Root, r.Container.WorkingDir)
 	if view.Dir == "" {
@@ -90,7 +99,7 @@ func See(r Request) (View, error) {
 		return depth(r.target(&view, &a)) - depth(r.target(&view, &b))
 	})
 	for i := range mounts {
-		if err := r.mount(&view, &mounts[i]); err != nil {
+		if err := r.mount(ctx, &view, &mounts[i]); err != nil {
 			return View{}, fmt.Errorf("mounting volume %q at %s: %w", mounts[i].Name, mounts[i].MountPath, err)
 		}
 	}
@@ -114,12 +123,12 @@ func inside(root, p string) string {
 	return clean
 }
 
-func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
+func (r *Request) mount(ctx context.Context, view *View, m *corev1.VolumeMount) error {
 	v, ok := r.Volumes[m.Name]
 	if !ok {
 		return errors.New("the pod has no such volume")
 	}
-	base, sub, err := r.source(v, m)
+	base, sub, err := r.source(ctx, v, m)
 	if err != nil {
 		return err
 	}
@@ -134,10 +143,16 @@ func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
 		}
 	}
 	if r.Isolated {
-		view.Mounts = append(view.Mounts, process.Mount{Source: base, SubPath: sub, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})
+		if err := r.point(ctx, view, v, source, target); err != nil {
+			return err
+		}
+		view.points = append(view.points, Link{At: target, To: source, Sub: sub, Own: v.Own && !m.ReadOnly})
+		view.Mounts = append(view.Mounts, process.Mount{
+			Source: base, SubPath: sub, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly, AsUser: v.Owner != nil,
+		})
 		return nil
 	}
-	if err := view.place(source, target); err != nil {
+	if err := view.place(ctx, source, target); err != nil {
 		return err
 	}
 	view.Links = append(view.Links, Link{At: target, To: source, Sub: sub, Own: v.Own})
@@ -159,7 +174,7 @@ func (r *Request) target(view *View, m *corev1.VolumeMount) string {
 // source returns the volume, and the path in it to mount, which source creates as a folder if it is
 // not there. The path has no links. A program may put some there before the mount, which follows
 // none.
-func (r *Request) source(v Volume, m *corev1.VolumeMount) (base, sub string, err error) {
+func (r *Request) source(ctx context.Context, v Volume, m *corev1.VolumeMount) (base, sub string, err error) {
 	asked := m.SubPath
 	if m.SubPathExpr != "" {
 		asked = r.Expand(m.SubPathExpr)
@@ -169,6 +184,10 @@ func (r *Request) source(v Volume, m *corev1.VolumeMount) (base, sub string, err
 	}
 	if path.IsAbs(asked) || !filepath.IsLocal(asked) {
 		return "", "", fmt.Errorf("the subPath %q leaves the volume", asked)
+	}
+	if v.Owner != nil {
+		p, err := v.Owner.Sub(ctx, userfiles.Place{Base: v.Path, Below: asked}, v.ReadOnly)
+		return p.Base, p.Below, err
 	}
 	if err := makeSub(v, asked); err != nil {
 		return "", "", err

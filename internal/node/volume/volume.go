@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/internal/node/expansion"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
 // Volume is one volume of a pod as it lies on this machine.
@@ -23,6 +24,8 @@ type Volume struct {
 	ReadOnly bool
 	// Environment is true for a Python environment.
 	Environment bool
+	// Owner works with the files of the user whose folder it is. Nil: it is Muster's own.
+	Owner *userfiles.Files
 	// Own is true for a folder of the pod, or a checkout that only members of its
 	// job have: in the plain tier other volumes may be mounted in it.
 	Own bool
@@ -78,6 +81,11 @@ type Config struct {
 	// VolumesDir holds the folders that Muster made for claims: where a volume's
 	// object names another home's it is looked for here. Empty: there are none.
 	VolumesDir string
+	// Owner returns the folder of the user whose files the pods of a namespace work with. Nil: Muster has
+	// one user, and the files are Muster's own.
+	Owner func(ctx context.Context, namespace string) (*userfiles.Home, error)
+	// MemoryDir has the mount points of file systems in memory that belong to Owner.
+	MemoryDir string
 	// Objects reads the API.
 	Objects Objects
 	// Environments serves environment volumes; nil: there are none.
@@ -140,6 +148,11 @@ func Changing(pod *corev1.Pod) bool {
 }
 
 func (m *Manager) prepare(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (Volume, error) {
+	if home, err := m.home(ctx, pod.Namespace); err != nil {
+		return Volume{}, err
+	} else if home != nil {
+		return m.prepareOwned(ctx, home, pod, v)
+	}
 	folder := filepath.Join(m.config.PodsDir, string(pod.UID), "volumes", v.Name)
 	switch {
 	case v.EmptyDir != nil:
@@ -147,7 +160,7 @@ func (m *Manager) prepare(ctx context.Context, pod *corev1.Pod, v *corev1.Volume
 	case v.HostPath != nil:
 		return hostPath(v.HostPath)
 	case v.PersistentVolumeClaim != nil:
-		return m.claim(ctx, pod.Namespace, v.PersistentVolumeClaim)
+		return m.claim(ctx, pod.Namespace, v.PersistentVolumeClaim, hostPath)
 	case v.CSI != nil:
 		return m.csi(ctx, pod, folder, v.CSI)
 	}
@@ -173,7 +186,18 @@ func (m *Manager) Forget(uid types.UID) error {
 			return err
 		}
 	}
-	folder := filepath.Join(m.config.PodsDir, string(uid), "volumes")
+	if m.config.MemoryDir == "" {
+		return unmountAll(filepath.Join(m.config.PodsDir, string(uid), "volumes"))
+	}
+	folder := filepath.Join(m.config.MemoryDir, string(uid))
+	if err := unmountAll(folder); err != nil {
+		return err
+	}
+	return os.RemoveAll(folder)
+}
+
+// unmountAll takes away what memory mounted over folders in a folder.
+func unmountAll(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -307,7 +307,7 @@ func TestSubPathStaysInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	see := func(sub string) (View, error) {
-		return See(Request{
+		return See(t.Context(), Request{
 			Pod:       &corev1.Pod{},
 			Container: &corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/muster/data", SubPath: sub}}},
 			Volumes:   map[string]Volume{"v": {Path: volume}},
@@ -343,7 +343,7 @@ func TestViews(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		root := t.TempDir()
 		for range 2 { // the second time after a restart
-			view, err := See(Request{Pod: &corev1.Pod{}, Container: ctr, Volumes: volumes, Root: root})
+			view, err := See(t.Context(), Request{Pod: &corev1.Pod{}, Container: ctr, Volumes: volumes, Root: root})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -360,7 +360,7 @@ func TestViews(t *testing.T) {
 		}
 	})
 	t.Run("isolated", func(t *testing.T) {
-		view, err := See(Request{Pod: &corev1.Pod{}, Container: ctr, Volumes: volumes, Root: "/r", Isolated: true})
+		view, err := See(t.Context(), Request{Pod: &corev1.Pod{}, Container: ctr, Volumes: volumes, Root: "/r", Isolated: true})
 		if err != nil {
 			t.Fatal(err)
 		}
