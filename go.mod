@@ -6,6 +6,7 @@ require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/NVIDIA/go-nvml v0.12.9-0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.105.1
+	github.com/cilium/ebpf v0.22.0
 	github.com/container-storage-interface/spec v1.12.1-0.20260720052920-cd9e7ad1ae09
 	github.com/containerd/containerd/api v1.11.1
 	github.com/distribution/reference v0.6.0

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
@@ -41,6 +42,8 @@ type Embedded struct {
 	// SimulateGPUs declares simulated GPUs, such as 8xA100; none means the real ones. Default: the
 	// flag of the last start, else the real ones.
 	SimulateGPUs string `json:"simulateGPUs,omitempty"`
+	// Guard keeps programs outside of Muster from opening the GPUs.
+	Guard Guard `json:"guard,omitzero"`
 	// HostPorts is the range from which members get ports in the plain tier.
 	// Default: 20000-29999.
 	HostPorts *PortRange `json:"hostPorts,omitempty"`
@@ -66,6 +69,36 @@ type Embedded struct {
 	// Retention says how long what nobody refers to any more is kept in the
 	// data folder.
 	Retention Retention `json:"retention"`
+}
+
+// Guard says which devices of GPUs programs outside of Muster cannot open, and which programs these are.
+type Guard struct {
+	// Devices is none, gpus (every GPU) or compute (CUDA alone; nvidia-smi works). Default: the flag of
+	// the last start, else none.
+	Devices string `json:"devices,omitempty"`
+	// Groups are control groups of version 2, relative to their root. Default: user.slice, the login
+	// sessions.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// The values of Guard.Devices.
+const (
+	GuardNone    = "none"
+	GuardGPUs    = "gpus"
+	GuardCompute = "compute"
+)
+
+// validate refuses other values, and groups that are Muster's own or no paths.
+func (g Guard) validate() error {
+	if !slices.Contains([]string{"", GuardNone, GuardGPUs, GuardCompute}, g.Devices) {
+		return fmt.Errorf("guard %q: allowed are %s, %s and %s", g.Devices, GuardGPUs, GuardCompute, GuardNone)
+	}
+	for _, group := range g.Groups {
+		if group == "." || !fs.ValidPath(group) || group == "muster" || strings.HasPrefix(group, "muster/") {
+			return fmt.Errorf("guard: groups: %q: give a control group of other programs than Muster's, relative to the root of version 2, such as user.slice", group)
+		}
+	}
+	return nil
 }
 
 // S3 is the gateway by which S3 clients read and write datasets.
@@ -158,6 +191,9 @@ func (c Embedded) Validate() error {
 		return fmt.Errorf("hostPorts %+v: give first and last between 1024 and 65535, first not above last", r)
 	}
 	if err := c.Images.validate(); err != nil {
+		return err
+	}
+	if err := c.Guard.validate(); err != nil {
 		return err
 	}
 	if c.Containerd != NoContainerd && !filepath.IsAbs(c.Containerd) {

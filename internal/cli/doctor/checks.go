@@ -35,6 +35,7 @@ func here(ctx context.Context, factory *connection.Factory, home instance.Home, 
 	findings := []Finding{asLast(kept, "tier", last.Tier, "auto"), bounds(), images(ctx, home, able, reason), asLast(gpus(ctx, home), "simulate-gpus", last.SimulateGPUs, "none")}
 	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
 	findings = append(findings, held(ctx, factory, home)...)
+	findings = append(findings, guarded(home, last.Guard)...)
 	return append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
 }
 

@@ -21,6 +21,7 @@ type Choices struct {
 	Tier         string `json:"tier,omitempty"`
 	SimulateGPUs string `json:"simulateGPUs,omitempty"`
 	Containerd   string `json:"containerd,omitempty"`
+	Guard        string `json:"guard,omitempty"`
 }
 
 func (h Home) choices() string { return filepath.Join(string(h), "flags.json") }
@@ -65,6 +66,9 @@ func (c Choices) Flags() string {
 		if flag.value != "" {
 			flags = append(flags, "--"+flag.name+" "+flag.value)
 		}
+	}
+	if c.Guard != "" {
+		flags = append(flags, "--guard="+c.Guard) // its value may be left out, so it needs the "="
 	}
 	return strings.Join(flags, " ")
 }

@@ -54,6 +54,8 @@ type State struct {
 	Mapped []string `json:"mapped,omitempty"`
 	// Containerd is the socket of the containerd that was to do it, or none.
 	Containerd string `json:"containerd,omitempty"`
+	// Guard says from whom the GPUs are guarded; empty where they are not.
+	Guard string `json:"guard,omitempty"`
 	// S3 is where S3 clients find datasets; empty where they are not served.
 	S3 string `json:"s3,omitempty"`
 	// PodS3 is the address for pods of the isolated tier.

@@ -263,6 +263,9 @@ func (n NodeReport) rows(table *terminal.Table, state instance.State) {
 	for _, words := range device.Words(n.GoneGPUs) {
 		table.Row("GPUs gone", words).Paint(1, terminal.Red)
 	}
+	if state.Guard != "" {
+		table.Row("guard", state.Guard)
+	}
 	if state.Images != "" {
 		table.Row("images", state.Images)
 	}

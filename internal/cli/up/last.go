@@ -51,10 +51,14 @@ func (o *options) settle(flags *pflag.FlagSet, home instance.Home) (start, error
 		{"tier", "tier", o.tier, last.Tier, string(configuration.TierAuto), &tier, &s.choices.Tier, &kept.Tier},
 		{"simulate-gpus", "simulateGPUs", o.simulate, last.SimulateGPUs, realGPUs, &s.config.SimulateGPUs, &s.choices.SimulateGPUs, &kept.SimulateGPUs},
 		{"containerd", "containerd", o.socket, last.Containerd, configuration.DefaultContainerd, &s.config.Containerd, &s.choices.Containerd, &kept.Containerd},
+		{"guard", "guard: devices", o.guard, last.Guard, configuration.GuardNone, &s.config.Guard.Devices, &s.choices.Guard, &kept.Guard},
 	} {
 		if note := one.settle(flags.Changed(one.flag)); note != "" {
 			s.notes = append(s.notes, note)
 		}
+	}
+	if s.config.Guard.Devices == configuration.GuardNone {
+		s.config.Guard.Devices = ""
 	}
 	if s.config.Tier = configuration.Tier(tier); s.config.SimulateGPUs == realGPUs {
 		s.config.SimulateGPUs = ""
@@ -95,9 +99,17 @@ func (s *setting) settle(changed bool) (note string) {
 	case s.last == *s.value:
 		*s.next, *s.kept = s.last, s.last
 	default:
-		return fmt.Sprintf("not as last time: the configuration file has %s: %q, the last start had --%s %s", s.field, *s.value, s.flag, s.last)
+		return fmt.Sprintf("not as last time: the configuration file has %s: %q, the last start had --%s", s.field, *s.value, s.typed())
 	}
 	return ""
+}
+
+// typed is the flag of the last start as a user types it, without the dashes.
+func (s *setting) typed() string {
+	if s.flag == "guard" {
+		return s.flag + "=" + s.last // its value may be left out, so it needs the "="
+	}
+	return s.flag + " " + s.last
 }
 
 // endings returns a phrase about the values that reset kept flags.
@@ -108,6 +120,9 @@ func endings(kept instance.Choices) string {
 	}
 	if kept.SimulateGPUs != "" {
 		words.SimulateGPUs = realGPUs
+	}
+	if kept.Guard != "" {
+		words.Guard = configuration.GuardNone
 	}
 	if words == (instance.Choices{}) {
 		return ""
@@ -137,6 +152,7 @@ func (o *options) load(s *start, flags *pflag.FlagSet, home instance.Home, last 
 	if last.Containerd != "" {
 		base.Containerd = last.Containerd
 	}
+	base.Guard.Devices = last.Guard
 	s.config, err = configuration.LoadOver(base, path, s.file != "")
 	if errors.Is(err, fs.ErrNotExist) && !flags.Changed("config") {
 		return fmt.Errorf("%w (the last muster up named that file: give another with --config, or --config %s)", err, home.Config())

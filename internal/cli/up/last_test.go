@@ -23,7 +23,7 @@ func settled(t *testing.T, home instance.Home, args ...string) (start, error) {
 		t.Fatal(err)
 	}
 	o := &options{}
-	for flag, value := range map[string]*string{"config": &o.config, "tier": &o.tier, "simulate-gpus": &o.simulate, "containerd": &o.socket} {
+	for flag, value := range map[string]*string{"config": &o.config, "tier": &o.tier, "simulate-gpus": &o.simulate, "containerd": &o.socket, "guard": &o.guard} {
 		*value = cmd.Flags().Lookup(flag).Value.String()
 	}
 	s, err := o.settle(cmd.Flags(), home)
@@ -43,6 +43,7 @@ func TestAsLastTime(t *testing.T) {
 		file string
 		// tier, gpus, containerd are the values that count; empty: the default.
 		tier, gpus, containerd string
+		guard                  string
 		note                   string
 	}
 	const both = "--tier plain --simulate-gpus 2xA100"
@@ -53,6 +54,8 @@ func TestAsLastTime(t *testing.T) {
 		"given up":                  {{args: both, tier: "plain", gpus: "2xA100"}, {args: "--tier auto --simulate-gpus none"}, {}},
 		"given up by an empty flag": {{args: both, tier: "plain", gpus: "2xA100"}, {args: "--tier auto --simulate-gpus="}, {}},
 		"containerd":                {{args: "--containerd none", containerd: "none"}, {containerd: "none", note: "as last time: --containerd none (another value of a flag replaces it)"}, {args: "--containerd /run/containerd/containerd.sock"}, {}},
+		"the guard":                 {{args: "--guard", guard: "gpus"}, {guard: "gpus", note: "as last time: --guard=gpus (another value of a flag replaces it; --guard=none resets it)"}, {args: "--guard=compute", guard: "compute"}, {args: "--guard=none"}, {}},
+		"the guard in the file":     {{args: "--guard", guard: "gpus"}, {file: "guard: {devices: none}\n", note: `not as last time: the configuration file has guard: devices: "none", the last start had --guard=gpus`}},
 		"the file wins over last time": {
 			{args: both, tier: "plain", gpus: "2xA100"},
 			{file: "tier: isolated\n", tier: "isolated", gpus: "2xA100", note: `not as last time: the configuration file has tier: "isolated", the last start had --tier plain`},
@@ -73,7 +76,7 @@ func TestAsLastTime(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := configuration.Default()
-				want.SimulateGPUs = step.gpus
+				want.SimulateGPUs, want.Guard.Devices = step.gpus, step.guard
 				if step.tier != "" {
 					want.Tier = configuration.Tier(step.tier)
 				}
@@ -124,7 +127,7 @@ func TestRefusedIsNotRemembered(t *testing.T) {
 	if _, err := settled(t, home, "--tier", "plain"); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"--tier", "thick"}, {"--simulate-gpus", "1"}} {
+	for _, args := range [][]string{{"--tier", "thick"}, {"--guard=on"}, {"--simulate-gpus", "1"}} {
 		_, err := settled(t, home, args...)
 		if code, _ := exit.Of(err); code != exit.Misuse {
 			t.Errorf("%v: code %d, %v", args, code, err)

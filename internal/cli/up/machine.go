@@ -34,6 +34,7 @@ import (
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/node"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/guard"
 	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/limits"
 	"github.com/muster-dev/muster/internal/node/network"
@@ -64,6 +65,7 @@ type machine struct {
 	gpus    gpu.Source
 	runtime *process.Runtime
 	network *network.Network
+	guard   *guard.Guard
 	tier    node.Tier
 	images  *image.Store
 	// noImages says why there is no store of images.
@@ -210,7 +212,10 @@ func (m *machine) prepareStores() (err error) {
 
 // serve runs the node and the controllers until ctx ends or one of them fails.
 func (m *machine) serve(ctx context.Context) error {
-	var err error
+	err := m.openGuard()
+	if err != nil {
+		return err
+	}
 	if m.reader, err = m.makeReader(); err != nil {
 		return err
 	}
@@ -253,6 +258,7 @@ func (m *machine) serve(ctx context.Context) error {
 		defer func() { _ = dns.Close() }()
 	}
 	group.Go(func() error { return named("the node", n.Run(ctx)) })
+	group.Go(func() error { return m.runGuard(ctx) })
 	group.Go(func() error { return named("the controllers", controllers.Start(ctx)) })
 	group.Go(func() error { return named("the foreman of pipelines", m.foreman.Run(ctx)) })
 	group.Go(func() error { return named("the images of stages", m.stages.Run(ctx)) })
@@ -301,6 +307,7 @@ func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) 
 	m.state.Phase = instance.Ready
 	m.state.ReadySeconds = time.Since(m.began).Seconds()
 	m.state.Images, m.state.Containerd, m.state.Mapped = m.describeImages(ctx), m.config.Containerd, m.config.Images.Patterns()
+	m.state.Guard = m.describeGuard()
 	m.state.Node, m.state.Tier, m.state.GPUSource = nodeName(), string(m.tier), m.gpus.Name()
 	if err := m.home.WriteChoices(m.start.choices); err != nil {
 		m.say("the next start does not use the flags of this one: %v", err)
@@ -309,6 +316,9 @@ func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) 
 		return err
 	}
 	m.say("ready in %.1f s: %s tier%s", m.state.ReadySeconds, m.tier, because(m.state.TierReason))
+	if m.state.Guard != "" {
+		m.say("guard: %s", m.state.Guard)
+	}
 	if m.asksForImages() {
 		m.say("images: %s", m.state.Images)
 	}
@@ -376,6 +386,9 @@ func (m *machine) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var errs []error
+	if m.guard != nil {
+		errs = append(errs, m.guard.Close())
+	}
 	if m.network != nil {
 		// Without pods nobody needs the bridge: leave the machine as it was.
 		leave := m.network.Close

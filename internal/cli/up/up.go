@@ -26,6 +26,7 @@ type options struct {
 	tier     string
 	simulate string
 	socket   string
+	guard    string
 	detach   bool
 	timeout  time.Duration
 }
@@ -49,8 +50,8 @@ Where the disk of the data folder is almost full, only removal works until there
 is room: up, status and doctor print that, and so does each refused request.
 
 Settings are read from config.yaml in the data folder; flags win. The next start
-uses --port, --tier, --simulate-gpus, --containerd and --config of this one, so
-that muster up after muster down or a reboot gives the same machine. A flag that
+uses --port, --tier, --simulate-gpus, --containerd, --guard and --config of this
+one, so that muster up after muster down or a reboot gives the same machine. A flag that
 is given then wins, and so does config.yaml; up prints the kept flags.`,
 		Example: "  muster up\n  muster up --detach\n  muster up --simulate-gpus 8xA100",
 		Args:    cobra.NoArgs,
@@ -62,6 +63,8 @@ is given then wins, and so does config.yaml; up prints the kept flags.`,
 	flags.StringVar(&o.tier, "tier", "", "how pods are kept apart: auto, plain or isolated (default: as last time, else auto)")
 	flags.StringVar(&o.simulate, "simulate-gpus", "", "declare pretend GPUs, such as 8xA100 or 4xA100,2xH100; none for those of the machine (default: as last time, else none)")
 	flags.StringVar(&o.socket, "containerd", "", "socket of the containerd that pulls images, or none (default: as last time, else "+configuration.DefaultContainerd+")")
+	flags.StringVar(&o.guard, "guard", "", "programs in login sessions cannot open the GPUs until muster down: gpus, compute (they cannot use CUDA; nvidia-smi works) or none (default: as last time, else none)")
+	flags.Lookup("guard").NoOptDefVal = configuration.GuardGPUs
 	flags.BoolVarP(&o.detach, "detach", "d", false, "start in the background and return once it is ready")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait until it is ready")
 	return cmd
