@@ -46,7 +46,7 @@ const LabelTier = "muster.dev/tier"
 
 // PodNetwork is the pod network as the node uses it; *network.Network is one.
 type PodNetwork interface {
-	AddPod(uid string) (network.Pod, error)
+	AddPod(uid string, of network.Tenant) (network.Pod, error)
 	RemovePod(uid string) error
 	Pods() []network.Pod
 	SetServices(services []network.Service) error
@@ -116,6 +116,8 @@ type Config struct {
 	HostIP string
 	// Reserved is kept back from what pods may request.
 	Reserved corev1.ResourceList
+	// Tenant tells whose the pods of a namespace are. Nil: the machine has one user.
+	Tenant func(namespace string) network.Tenant
 	// Accounts tells which users the machine has. Default: those of its files.
 	Accounts identity.Accounts
 	// Shared is true on a machine that several users share: a pod runs as the owner of its

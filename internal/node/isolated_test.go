@@ -96,7 +96,7 @@ func TestIsolated(t *testing.T) {
 func TestAddressesOfNobody(t *testing.T) {
 	pods := openNetwork(t)
 	for _, uid := range []string{"empty", "inhabited"} {
-		if _, err := pods.AddPod(uid); err != nil {
+		if _, err := pods.AddPod(uid, network.Tenant{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/hostport"
 	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/ledger"
+	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
@@ -149,7 +150,11 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 		if err = w.node.makePodRoot(ctx, pod); err != nil || w.node.shared(pod) {
 			return err
 		}
-		given, err := w.node.config.Network.AddPod(string(pod.UID))
+		var of network.Tenant
+		if w.node.config.Tenant != nil {
+			of = w.node.config.Tenant(pod.Namespace)
+		}
+		given, err := w.node.config.Network.AddPod(string(pod.UID), of)
 		if err == nil {
 			p.ip, p.netNS = given.IP.String(), given.NetNS
 		}

@@ -372,18 +372,20 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// parsePodAlias says whether an alias marks a pod's link, and whose.
-func parsePodAlias(alias string) (uid string, addr netip.Addr, ok bool) {
+// parsePodAlias says whether an alias marks a pod's link, and whose. The pod has no NetNS.
+func parsePodAlias(alias string) (Pod, bool) {
 	rest, ok := strings.CutPrefix(alias, podPrefix)
 	if !ok {
-		return "", netip.Addr{}, false
+		return Pod{}, false
 	}
-	first, uid, ok := strings.Cut(rest, " ")
+	first, rest, ok := strings.Cut(rest, " ")
+	uid, rest, _ := strings.Cut(rest, " ")
 	addr, err := netip.ParseAddr(first)
-	return uid, addr, ok && err == nil && uid != ""
+	tenant, known := parseTenant(rest)
+	return Pod{UID: uid, IP: addr, Tenant: tenant}, ok && err == nil && uid != "" && known
 }
 
-// podPrefix begins the alias of a pod's link; address and UID follow.
+// podPrefix begins the alias of a pod's link; address, UID and the tenant follow.
 const podPrefix = "muster-pod "
 
-func podAlias(p Pod) string { return podPrefix + p.IP.String() + " " + p.UID }
+func podAlias(p Pod) string { return podPrefix + p.IP.String() + " " + p.UID + tenantAlias(p.Tenant) }

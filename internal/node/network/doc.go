@@ -40,6 +40,11 @@
 //     other interface are dropped first of all;
 //   - a port without a ready back-end refuses at once.
 //
+// On a machine of several users (Options.Tenants) the first line holds for a pod and
+// others of its namespace, for a process and the pods of its user, and for root and all pods.
+// Services and node ports lead nowhere else: the rules judge the back-end. Each pod's link
+// notes whose it is, so that the rules are there before a later process adopts its pods.
+//
 // IPv6 is the loopback address only.
 //
 // # What survives

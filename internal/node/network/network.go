@@ -25,6 +25,7 @@ type Network struct {
 	mac      hardwareAddr
 	firewall *firewall
 	senders  *senders // nil: the kernel cannot
+	tenants  *tenants // nil: the machine has one user
 	sweeper  *sweeper
 	notes    []string
 
@@ -107,7 +108,25 @@ func (n *Network) open(ctx context.Context) error {
 	if err := n.adopt(); err != nil {
 		return err
 	}
+	if err := n.separateTenants(); err != nil {
+		return err
+	}
 	return n.restrainPods()
+}
+
+// separateTenants keeps users of the machine to their own pods, where it has several. Else it removes
+// the rules of an earlier process that did.
+func (n *Network) separateTenants() error {
+	t := newTenants(n.firewall)
+	if !n.options.Tenants {
+		return t.remove()
+	}
+	n.tenants = t
+	pods := make([]Pod, 0, len(n.entries))
+	for _, e := range n.entries {
+		pods = append(pods, e.pod)
+	}
+	return t.replace(pods)
 }
 
 // restrainPods keeps the pods that are there, and those to come, to their own
@@ -263,7 +282,7 @@ func (n *Network) Destroy() error {
 		removals.Go(func() { errs[i] = n.RemovePod(uid) })
 	}
 	removals.Wait()
-	errs = append(errs, n.removeBridge(), n.firewall.withdraw(), n.closeUplinks(), n.firewall.remove(), newSenders(n.firewall).remove(),
+	errs = append(errs, n.removeBridge(), n.firewall.withdraw(), n.closeUplinks(), n.firewall.remove(), newSenders(n.firewall).remove(), newTenants(n.firewall).remove(),
 		removeAll(n.servicesPath(), n.namespaces(), n.options.RunDir, statePath(n.options.StateDir)), n.leave())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("destroying the network: %w", err)

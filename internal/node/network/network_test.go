@@ -70,7 +70,7 @@ func TestAddPodTwice(t *testing.T) {
 	var wg sync.WaitGroup
 	pods := make([]Pod, 8)
 	for i := range pods {
-		wg.Go(func() { pods[i], _ = n.AddPod("one") })
+		wg.Go(func() { pods[i], _ = n.AddPod("one", Tenant{}) })
 	}
 	wg.Wait()
 	for _, p := range pods {
@@ -86,7 +86,7 @@ func TestAddPodTwice(t *testing.T) {
 func TestAddPodRefusesNames(t *testing.T) {
 	n := open(t, testOptions(t))
 	for _, uid := range []string{"", "a/b", "..", "a b", strings.Repeat("x", 201)} {
-		if _, err := n.AddPod(uid); err == nil {
+		if _, err := n.AddPod(uid, Tenant{}); err == nil {
 			t.Errorf("AddPod(%q) worked", uid)
 		}
 	}
@@ -116,7 +116,7 @@ func TestAddressesRunOut(t *testing.T) {
 	options.PodCIDR = netip.MustParsePrefix("10.99.0.0/30")
 	n := open(t, options)
 	add(t, n, "a")
-	if _, err := n.AddPod("b"); err == nil || !strings.Contains(err.Error(), "no address is free in 10.99.0.0/30") {
+	if _, err := n.AddPod("b", Tenant{}); err == nil || !strings.Contains(err.Error(), "no address is free in 10.99.0.0/30") {
 		t.Errorf("a second pod in a /30 gave %v", err)
 	}
 	if err := n.RemovePod("a"); err != nil {
@@ -451,7 +451,7 @@ func addMany(t testing.TB, n *Network, count int) {
 	var wg sync.WaitGroup
 	for i := range count {
 		wg.Go(func() {
-			if _, err := n.AddPod(fmt.Sprintf("pod-%d", i)); err != nil {
+			if _, err := n.AddPod(fmt.Sprintf("pod-%d", i), Tenant{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -28,6 +28,9 @@ type Options struct {
 	// APIServer is where the API server listens, on 127.0.0.1. Pods reach it
 	// as the first address of ServiceCIDR, port 443. Zero: they do not.
 	APIServer netip.AddrPort
+	// Tenants keeps users of the machine to their own pods: a process reaches the pods of its user, a
+	// pod those of its namespace, and root all. False: all processes reach all pods.
+	Tenants bool
 	// MTU is the largest packet of pods, in bytes. Default: that of the uplink,
 	// or 1500.
 	MTU int

@@ -25,6 +25,8 @@ type Pod struct {
 	NetNS string
 	// IP is its address.
 	IP netip.Addr
+	// Tenant is whose it is, as given to AddPod.
+	Tenant Tenant
 }
 
 // entry is a pod that is there, or on its way in or out.
@@ -88,13 +90,14 @@ const namespacesFolder = "netns"
 func (n *Network) namespacePath(uid string) string { return filepath.Join(n.namespaces(), uid) }
 
 // AddPod makes the pod's namespace, with the loopback interface and eth0 in
-// it, or gives those that are there: asking twice is the same as asking once.
-func (n *Network) AddPod(uid string) (Pod, error) {
-	if err := checkUID(uid); err != nil {
+// it, or gives those that are there: asking twice is the same as asking once. The tenant counts with
+// Options.Tenants alone.
+func (n *Network) AddPod(uid string, of Tenant) (Pod, error) {
+	if err := errors.Join(checkUID(uid), of.check()); err != nil {
 		return Pod{}, err
 	}
 	for {
-		e, err := n.entry(uid)
+		e, err := n.entry(uid, of)
 		if err != nil {
 			return Pod{}, fmt.Errorf("adding pod %s to the network: %w", uid, err)
 		}
@@ -109,7 +112,7 @@ func (n *Network) AddPod(uid string) (Pod, error) {
 }
 
 // entry finds a pod's entry, or makes one with a fresh address.
-func (n *Network) entry(uid string) (*entry, error) {
+func (n *Network) entry(uid string, of Tenant) (*entry, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -122,7 +125,7 @@ func (n *Network) entry(uid string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{pod: Pod{UID: uid, NetNS: n.namespacePath(uid), IP: addr}}
+	e := &entry{pod: Pod{UID: uid, NetNS: n.namespacePath(uid), IP: addr, Tenant: of}}
 	n.entries[uid] = e
 	return e, nil
 }
@@ -200,6 +203,11 @@ func (n *Network) build(pod Pod) error {
 		}
 		if n.senders != nil {
 			if err := n.senders.admit(link.Attrs().Name, pod); err != nil {
+				return err
+			}
+		}
+		if n.tenants != nil {
+			if err := n.tenants.admit(pod); err != nil {
 				return err
 			}
 		}
@@ -330,6 +338,10 @@ func (n *Network) tearDown(pod Pod) error {
 	if n.senders != nil {
 		errs = append(errs, n.senders.forget(n.linkName(pod.UID), pod))
 	}
+	if n.tenants != nil {
+		// The address will be another pod's, whose connections these are not.
+		errs = append(errs, n.tenants.forget(pod), n.forgetFlowsTo(pod.IP))
+	}
 	if err := n.host.handle.NeighDel(neighbour(n.bridge, pod.IP)); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
 		errs = append(errs, fmt.Errorf("withdrawing the pod's address: %w", err))
 	}
@@ -351,9 +363,9 @@ func (n *Network) checkPods() error {
 		return fmt.Errorf("listing the pods' links: %w", err)
 	}
 	for _, link := range links {
-		uid, addr, ok := parsePodAlias(link.Attrs().Alias)
-		if ok && link.Attrs().MasterIndex == bridge.Attrs().Index && !n.options.PodCIDR.Contains(addr) {
-			return fmt.Errorf("adopting pod %s: its address %v is not in %v; end the pods before the range is changed", uid, addr, n.options.PodCIDR)
+		pod, ok := parsePodAlias(link.Attrs().Alias)
+		if ok && link.Attrs().MasterIndex == bridge.Attrs().Index && !n.options.PodCIDR.Contains(pod.IP) {
+			return fmt.Errorf("adopting pod %s: its address %v is not in %v; end the pods before the range is changed", pod.UID, pod.IP, n.options.PodCIDR)
 		}
 	}
 	return nil
@@ -368,12 +380,12 @@ func (n *Network) adopt() error {
 	}
 	for _, link := range links {
 		attrs := link.Attrs()
-		uid, addr, ok := parsePodAlias(attrs.Alias)
-		finished := ok && attrs.MasterIndex == n.bridge && attrs.Name == n.linkName(uid)
+		pod, ok := parsePodAlias(attrs.Alias)
+		finished := ok && attrs.MasterIndex == n.bridge && attrs.Name == n.linkName(pod.UID)
 		switch {
-		case finished && n.pool.claim(addr):
-			e := &entry{pod: Pod{UID: uid, NetNS: n.namespacePath(uid), IP: addr}, state: entryReady}
-			n.entries[uid] = e
+		case finished && n.pool.claim(pod.IP):
+			pod.NetNS = n.namespacePath(pod.UID)
+			n.entries[pod.UID] = &entry{pod: pod, state: entryReady}
 		case attrs.MasterIndex == n.bridge && strings.HasPrefix(attrs.Name, linkPrefix):
 			if err := n.sweeper.remove(link); err != nil {
 				return fmt.Errorf("clearing away the unfinished link %s: %w", attrs.Name, err)

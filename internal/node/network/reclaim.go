@@ -106,10 +106,10 @@ func (n *Network) listPorts(e *estate) error {
 		if attrs.MasterIndex != e.bridge.Attrs().Index {
 			continue
 		}
-		uid, _, ok := parsePodAlias(attrs.Alias)
+		pod, ok := parsePodAlias(attrs.Alias)
 		switch {
 		case ok:
-			e.ports = append(e.ports, port{link, uid})
+			e.ports = append(e.ports, port{link, pod.UID})
 		case attrs.Alias == "" && strings.HasPrefix(attrs.Name, linkPrefix) && link.Type() == "veth":
 			e.ports = append(e.ports, port{link, ""})
 		default:
@@ -192,7 +192,7 @@ func (n *Network) removeTable(bridge string, guarded []string) (err error) {
 	defer func() { err = errors.Join(err, held.Release()) }()
 	old := &firewall{bridge: bridge, nsFD: n.host.fd()}
 	guarded = slices.DeleteFunc(guarded, func(name string) bool { return slices.Contains(n.firewall.guarded, name) })
-	return errors.Join(n.stopForwarding(old, guarded), old.withdraw(), old.remove(), newSenders(old).remove())
+	return errors.Join(n.stopForwarding(old, guarded), old.withdraw(), old.remove(), newSenders(old).remove(), newTenants(old).remove())
 }
 
 // Inhabitants lists the processes in the network namespace that is mounted on

@@ -27,7 +27,7 @@ func holdNetwork(state string) error {
 	if err != nil {
 		return err
 	}
-	pod, err := n.AddPod("a")
+	pod, err := n.AddPod("a", Tenant{})
 	if err != nil {
 		return err
 	}
