@@ -116,6 +116,9 @@ type Config struct {
 	HostIP string
 	// Reserved is kept back from what pods may request.
 	Reserved corev1.ResourceList
+	// ImageUsers returns the numbers in the user namespaces of images of a namespace, or a sentence by
+	// which its images are refused. Nil: images have the machine's.
+	ImageUsers func(namespace string) (*process.Users, error)
 	// Tenant tells whose the pods of a namespace are. Nil: the machine has one user.
 	Tenant func(namespace string) network.Tenant
 	// Accounts tells which users the machine has. Default: those of its files.

@@ -168,6 +168,12 @@ func (w *worker) begin(s process.Spec, u *unit) (*process.Process, error) {
 	if !imaged {
 		return w.node.config.Runtime.Start(w.ctx, s)
 	}
+	if give := w.node.config.ImageUsers; give != nil {
+		var err error
+		if s.Isolation.Users, err = give(w.pod.Namespace); err != nil {
+			return nil, &process.StartError{Reason: process.ReasonUser, Code: 128, Message: err.Error()}
+		}
+	}
 	mounts, err := w.node.config.ImageStore.Root(w.ctx, string(w.uid), s.ID, img)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package process
 
 import (
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/shim/enclosure"
 )
 
 // What is agreed with the shim, under the names that callers use.
@@ -16,6 +17,8 @@ type (
 	Mount = contract.Mount
 	// RootMount is a mount that makes a container's own tree.
 	RootMount = contract.RootMount
+	// Users are the numbers in the user namespace of an image.
+	Users = contract.Users
 	// Limits bounds what a container may use.
 	Limits = contract.Limits
 	// LogLimits bounds the disk that a container's output takes.
@@ -25,6 +28,13 @@ type (
 	// Reason says in one word why a container has no exit code of its own.
 	Reason = contract.Reason
 )
+
+// SubordinateIDs is the count of numbers that an image has in a user namespace.
+const SubordinateIDs = contract.SubordinateIDs
+
+// MappedMounts returns an error if images whose layers lie on the file system of a folder cannot run
+// with [Users] on this machine.
+func MappedMounts(folder string) error { return enclosure.MappedMounts(folder) }
 
 // The reasons for which a container has no exit code of its own.
 const (
