@@ -149,13 +149,19 @@ type Expression struct {
 	Field    bool
 }
 
-// Key names a request.
+// Key names a request. In a reason that hides names of others, a key without a name
+// stands for their user, which Namespace names.
 type Key struct {
 	Namespace, Name string
 }
 
 // String is namespace/name.
-func (k Key) String() string { return k.Namespace + "/" + k.Name }
+func (k Key) String() string {
+	if k.Name == "" {
+		return k.Namespace
+	}
+	return k.Namespace + "/" + k.Name
+}
 
 // Request is anything that wants resources together.
 type Request struct {
