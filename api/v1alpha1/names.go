@@ -78,7 +78,8 @@ const (
 	AnnotationQueue = "muster.dev/queue"
 	// AnnotationEvict is, on a Gang, the scheduler's order to stop an attempt
 	// so that another gang has room: "<attempt> <namespace>/<name>", of which
-	// the latter says for whom. The gang's controller obeys it once, while that
+	// the latter says for whom; "<login>/job" if the owner of this gang may not see
+	// the name of the other. The gang's controller obeys it once, while that
 	// attempt holds a placement; the order of an earlier attempt, and what
 	// cannot be read, mean nothing.
 	AnnotationEvict = "muster.dev/evict"

@@ -67,6 +67,9 @@ type Deps struct {
 	Observer snapshot.Observer
 	// Ahead is told who starts before long. Nil: nobody wants to know.
 	Ahead snapshot.Ahead
+	// Names are those that reasons in the objects of a namespace have for others. Nil:
+	// the real ones.
+	Names snapshot.Names
 	// Signs tell that a node is about to go. Default: [departure.Known].
 	Signs departure.Signs
 	// Scaling says whether nodes are asked for, of the cluster's autoscaler.
@@ -89,7 +92,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		wanting = nil
 	}
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
-		Events: mgr.GetEventRecorder(v1alpha1.SchedulerName), Wanting: wanting, Ahead: d.Ahead, Signs: d.Signs,
+		Events: mgr.GetEventRecorder(v1alpha1.SchedulerName), Wanting: wanting, Ahead: d.Ahead, Names: d.Names, Signs: d.Signs,
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
 		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, ReadsContents: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),

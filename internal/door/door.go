@@ -15,22 +15,43 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/answer/archivedlog"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/turns"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
-// Answers are what is told of the whole cluster, as a namespace may see it. What
+// Answers are what is told of the whole cluster, with the names that a caller sees. What
 // is returned is sent as JSON. An error that has a status, as those of the API
 // server have, is told with it.
 type Answers interface {
-	// Why says why a job, pod/NAME or gang/NAME is where it is.
-	Why(ctx context.Context, namespace, job string) (any, error)
+	// Why says why a job, pod/NAME or gang/NAME of a namespace is where it is.
+	Why(ctx context.Context, rule visibility.Rule, namespace, job string) (any, error)
 	// Plan says where and when a job of a user would start; empty: it is not known
 	// whose. What the job says of that itself is not to be believed.
-	Plan(ctx context.Context, user string, job *v1alpha1.TrainingJob) (any, error)
+	Plan(ctx context.Context, rule visibility.Rule, user string, job *v1alpha1.TrainingJob) (any, error)
 	// Top shows nodes, GPUs and who holds them.
-	Top(ctx context.Context, namespace string) (any, error)
+	Top(ctx context.Context, rule visibility.Rule) (any, error)
+	// Queues shows every queue, who uses it and what waits in it.
+	Queues(ctx context.Context, rule visibility.Rule) (any, error)
+}
+
+// Health says how Muster is, with the names that a caller sees. Results and errors are as
+// those of [Answers].
+type Health interface {
+	// Status is how Muster and its nodes are, and how many jobs the caller has.
+	Status(ctx context.Context, rule visibility.Rule) (any, error)
+	// Doctor lists what keeps jobs of the caller from starting, and what to do.
+	Doctor(ctx context.Context, rule visibility.Rule) (any, error)
+}
+
+// Logs has the output of pods that are gone, by the namespace and the UID of their job.
+type Logs interface {
+	// Pods lists the names of the pods.
+	Pods(namespace, job string) ([]string, error)
+	// Open reads the output of a pod. fs.ErrNotExist: there is none.
+	Open(namespace, job string, kept archivedlog.Kept) (io.ReadCloser, error)
 }
 
 // Reports hears what agents say of how far the pods on their node are.
@@ -65,8 +86,13 @@ type Options struct {
 	Data *warehouse.Warehouse
 	// Keys makes access keys for S3 clients. Nil: there is no gateway for such.
 	Keys Keys
-	// Answers answers. Nil: nobody does.
+	// Answers, Health and Logs answer. Nil: nobody does.
 	Answers Answers
+	Health  Health
+	Logs    Logs
+	// ShowUsers shows every caller which user holds which GPU, as on a machine of several
+	// users.
+	ShowUsers bool
 	// Reports hears how far pods are. Nil: nobody does.
 	Reports Reports
 	// Orders says what agents are to fetch ahead. Nil: nothing is.
@@ -202,6 +228,11 @@ func (d *Door) Handler() http.Handler {
 	add("GET /v1/namespaces/{namespace}/why/{kind}/{name}", d.lanes.answer, d.why)
 	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)
+	add("GET /v1/namespaces/{namespace}/queues", d.lanes.answer, d.queues)
+	add("GET /v1/namespaces/{namespace}/status", d.lanes.answer, d.status)
+	add("GET /v1/namespaces/{namespace}/doctor", d.lanes.answer, d.doctor)
+	add("GET /v1/namespaces/{namespace}/archive/{job}", d.lanes.answer, d.archived)
+	add("GET /v1/namespaces/{namespace}/archive/{job}/{pod}", d.lanes.down, d.sendLog)
 	const keys = "/v1/namespaces/{namespace}/keys"
 	add("GET "+keys, d.lanes.answer, d.listKeys)
 	add("POST "+keys, d.lanes.answer, d.makeKey)

@@ -33,6 +33,7 @@ import (
 	"github.com/muster-dev/muster/internal/door/shelf"
 	"github.com/muster-dev/muster/internal/door/visitor"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // house is an open door, before an API server that knows a few tokens by heart.
@@ -205,17 +206,23 @@ func (h *house) code(text string) string {
 // says answers with what it was asked.
 type says struct{}
 
-func (says) Why(_ context.Context, namespace, job string) (any, error) {
+func (says) Why(_ context.Context, _ visibility.Rule, namespace, job string) (any, error) {
 	return map[string]string{"why": namespace + "/" + job}, nil
 }
 
-func (says) Plan(_ context.Context, user string, job *v1alpha1.TrainingJob) (any, error) {
+func (says) Plan(_ context.Context, _ visibility.Rule, user string, job *v1alpha1.TrainingJob) (any, error) {
 	return map[string]string{"plan": job.Namespace + "/" + job.Name, "user": user}, nil
 }
 
-func (says) Top(_ context.Context, namespace string) (any, error) {
-	return map[string]string{"top": namespace}, nil
+func (says) Top(_ context.Context, rule visibility.Rule) (any, error) {
+	return map[string]string{"top": rule.Own}, nil
 }
+
+func (says) Queues(_ context.Context, rule visibility.Rule) (any, error) { return rule, nil }
+
+func (says) Status(_ context.Context, rule visibility.Rule) (any, error) { return rule, nil }
+
+func (says) Doctor(_ context.Context, rule visibility.Rule) (any, error) { return rule, nil }
 
 // hears keeps what agents say.
 type hears struct {

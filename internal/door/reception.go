@@ -32,6 +32,10 @@ type Caller struct {
 	// since when it says all that.
 	Groups []string
 	Issued time.Time
+	// Login is the user's on the machine. Empty: it is none of the machine, or not known.
+	Login string
+	// Administrator is true for a user who sees the names of all.
+	Administrator bool
 }
 
 const (

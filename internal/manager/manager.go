@@ -73,6 +73,9 @@ type Options struct {
 	NodeName   string
 	// Ahead is told who starts before long. Nil: nobody wants to know.
 	Ahead snapshot.Ahead
+	// Names are those that reasons in the objects of a namespace have for others. Nil:
+	// the real ones, for a Muster of one user.
+	Names snapshot.Names
 	// Pipelines is what runs of pipelines need. Nil: there is no store of data, and
 	// pipelines are refused in words.
 	Pipelines *pipeline.Machine
@@ -222,6 +225,7 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 		LeaseDuration:    o.LeaseDuration,
 		Observer:         recorder,
 		Ahead:            o.Ahead,
+		Names:            o.Names,
 		Signs:            o.Signs,
 		Scaling:          o.Scaling,
 		Log:              o.logger(),

@@ -133,7 +133,7 @@ func extensionOf(g *v1alpha1.Gang, growth scheduling.Growth, epoch, number int64
 func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling.GiveBack) {
 	// The UID in the patch is a precondition.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": p.UID, "annotations": map[string]string{v1alpha1.AnnotationGiveBack: b.For.String()},
+		"uid": p.UID, "annotations": map[string]string{v1alpha1.AnnotationGiveBack: l.forWhom(p.Namespace, b.For)},
 	}})
 	if err != nil {
 		l.options.Log.Error(err, "writing the order to give a replica back", "placement", p.Name)

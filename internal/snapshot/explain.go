@@ -86,9 +86,10 @@ func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time
 		if !w.Pod && l.saysItself(w) {
 			continue
 		}
-		text := scheduling.Coarse(w.Reason, clock)
+		seen := l.seenIn(w.Namespace, w.Reason)
+		text := scheduling.Coarse(seen, clock)
 		if i < inFull {
-			text = w.Reason.Render(clock)
+			text = seen.Render(clock)
 		}
 		if w.Asked > 0 {
 			text += "; " + scheduling.AskedText(w.Asked)

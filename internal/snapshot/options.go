@@ -72,6 +72,9 @@ type Options struct {
 	Wanting func(waiting, wanting []*v1alpha1.Gang)
 	// Ahead is told who starts before long. Nil: nobody wants to know.
 	Ahead Ahead
+	// Names are those that reasons and orders in the objects of a namespace have for
+	// others. Nil: the real ones, where all namespaces are one user's.
+	Names Names
 }
 
 // Observer is told how a loop does. Its methods are called from passes and must

@@ -5,92 +5,99 @@ import (
 
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
-// Redact returns a Snapshot as somebody may see it who may see one namespace
-// alone: what others have is there, or reasons would be wrong, but their
-// namespaces, jobs, pods, users and processes bear made-up names, the same ones
-// throughout. Nodes and queues keep theirs. (A rule of one's own about pods of a
-// namespace of others, by that one's name, finds none then.) What it is made from
-// is not changed.
-func Redact(s scheduling.Snapshot, own string) scheduling.Snapshot {
-	r := &redaction{own: own, namespaces: map[string]string{}, names: map[scheduling.Key]string{}, users: map[string]string{}}
-	// 1. Users whose work is one's own keep their names.
+// Redact returns a Snapshot as a caller may see it. What others have is there, or reasons
+// would be wrong, but their namespaces, jobs, pods and users bear made-up names, the same
+// ones throughout, and of processes on GPUs there is what the rule shows. Nodes and queues
+// keep their names. (A rule of the caller about pods of a namespace of others, by its name,
+// finds none then.) The mask makes users of the made-up names in what the core says, where
+// the rule shows them. The snapshot s is not changed.
+func Redact(s scheduling.Snapshot, rule visibility.Rule, logins visibility.Logins) (scheduling.Snapshot, scheduling.Mask) {
+	if rule.Administrator {
+		return s, scheduling.Mask{}
+	}
+	r := &redaction{rule: rule, namespaces: map[string]string{}, names: map[scheduling.Key]string{}, users: map[string]string{}}
+	// 1. Users whose work is the caller's own keep their names.
 	for i := range s.Requests {
-		if s.Requests[i].Namespace == own {
+		if rule.Sees(s.Requests[i].Namespace) {
 			r.users[s.Requests[i].User] = s.Requests[i].User
 		}
 	}
 	// 2. Everything by its made-up name.
-	requests := make([]scheduling.Request, len(s.Requests))
-	for i, q := range s.Requests {
-		q.Key, q.User = r.key(q.Key), r.user(q.User)
-		requests[i] = q
-	}
-	placements := make([]scheduling.Placement, len(s.Placements))
-	for i, p := range s.Placements {
-		p.Gang = r.key(p.Gang)
-		placements[i] = p
-	}
-	pods := make([]scheduling.Pod, len(s.Pods))
-	for i, p := range s.Pods {
-		p.Key = r.key(p.Key)
-		pods[i] = p
-	}
-	quotas := make([]scheduling.Quota, len(s.Quotas))
-	for i, q := range s.Quotas {
-		q.Key = r.key(q.Key)
-		quotas[i] = q
-	}
-	s.Requests, s.Placements, s.Pods, s.Quotas = requests, placements, pods, quotas
-	s.Nodes = withoutProcesses(s.Nodes)
-	s.Users = r.memory(s.Users)
-	return s
+	s.Requests = each(s.Requests, r.request)
+	s.Placements = each(s.Placements, func(p *scheduling.Placement) { p.Gang = r.key(p.Gang) })
+	s.Pods = each(s.Pods, func(p *scheduling.Pod) { p.Key = r.key(p.Key) })
+	s.Quotas = each(s.Quotas, func(q *scheduling.Quota) { q.Key = r.key(q.Key) })
+	s.Users.Usage = each(s.Users.Usage, func(u *queue.UserUsage) { u.User = r.user(u.User) })
+	s.Nodes = each(s.Nodes, r.node)
+	return s, r.mask(logins)
 }
 
-// withoutProcesses takes out whose processes hold GPUs beside pods, and what
-// they are.
-func withoutProcesses(nodes []scheduling.Node) []scheduling.Node {
-	out := make([]scheduling.Node, len(nodes))
-	for i, n := range nodes {
-		devices := make([]scheduling.Device, len(n.Devices))
-		for k, d := range n.Devices {
-			foreign := make([]scheduling.Process, len(d.Foreign))
-			for j := range foreign {
-				foreign[j] = scheduling.Process{PID: d.Foreign[j].PID, User: "somebody", Command: "a process"}
+// MaskOf returns the mask for reasons that bear the real names.
+func MaskOf(rule visibility.Rule, logins visibility.Logins) scheduling.Mask {
+	if rule.Administrator {
+		return scheduling.Mask{}
+	}
+	return scheduling.Mask{
+		Key: func(k scheduling.Key) scheduling.Key {
+			if rule.Sees(k.Namespace) {
+				return k
 			}
-			if len(foreign) > 0 {
-				d.Foreign = foreign
-			}
-			devices[k] = d
-		}
-		n.Devices = devices
-		out[i] = n
+			return scheduling.Key{Namespace: rule.Person(k.Namespace, logins)}
+		},
+		Process: func(p scheduling.Process) scheduling.Process {
+			p.User, p.Command = rule.Process(p.User, p.Command)
+			return p
+		},
+	}
+}
+
+// each returns a copy of a list with changed elements.
+func each[T any](list []T, change func(*T)) []T {
+	out := make([]T, len(list))
+	for i, one := range list {
+		change(&one)
+		out[i] = one
 	}
 	return out
 }
 
-// memory is what is known of the usage of users.
-func (r *redaction) memory(users queue.Users) queue.Users {
-	usage := make([]queue.UserUsage, len(users.Usage))
-	for i, u := range users.Usage {
-		u.User = r.user(u.User)
-		usage[i] = u
-	}
-	users.Usage = usage
-	return users
-}
-
 // redaction is which made-up names were given.
 type redaction struct {
-	own        string
+	rule       visibility.Rule
 	namespaces map[string]string
 	names      map[scheduling.Key]string
 	users      map[string]string
 }
 
+// hidden stands for sentences about requests of others.
+const hidden = "not shown"
+
+func (r *redaction) request(q *scheduling.Request) {
+	if !r.rule.Sees(q.Namespace) {
+		q.LastEnd = ""
+		for _, text := range []*string{&q.Refused, &q.Missing, &q.Unsupported} {
+			if *text != "" {
+				*text = hidden // that there is one decides
+			}
+		}
+	}
+	q.Key, q.User = r.key(q.Key), r.user(q.User)
+}
+
+// node hides the processes that hold GPUs beside pods.
+func (r *redaction) node(n *scheduling.Node) {
+	n.Devices = each(n.Devices, func(d *scheduling.Device) {
+		if len(d.Foreign) > 0 {
+			d.Foreign = each(d.Foreign, func(p *scheduling.Process) { p.User, p.Command = r.rule.Process(p.User, p.Command) })
+		}
+	})
+}
+
 func (r *redaction) key(k scheduling.Key) scheduling.Key {
-	if k.Namespace == r.own {
+	if r.rule.Sees(k.Namespace) {
 		return k
 	}
 	name := r.names[k]
@@ -105,6 +112,9 @@ func (r *redaction) namespace(name string) string {
 	made := r.namespaces[name]
 	if made == "" {
 		made = fmt.Sprintf("other-%d", len(r.namespaces)+1)
+		if made == r.rule.Own {
+			made = "others-" + made // the caller's namespace has such a name
+		}
 		r.namespaces[name] = made
 	}
 	return made
@@ -117,4 +127,21 @@ func (r *redaction) user(name string) string {
 		r.users[name] = made
 	}
 	return made
+}
+
+// mask shows the users of made-up names, where the rule does.
+func (r *redaction) mask(logins visibility.Logins) scheduling.Mask {
+	if !r.rule.ShowUsers {
+		return scheduling.Mask{}
+	}
+	persons := map[string]string{}
+	for namespace, made := range r.namespaces {
+		persons[made] = r.rule.Person(namespace, logins)
+	}
+	return scheduling.Mask{Key: func(k scheduling.Key) scheduling.Key {
+		if person := persons[k.Namespace]; person != "" && !r.rule.Sees(k.Namespace) {
+			return scheduling.Key{Namespace: person}
+		}
+		return k
+	}}
 }

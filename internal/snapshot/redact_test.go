@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // TestRedact shows a snapshot to ada: of eve there is what she holds, and no
@@ -20,7 +21,7 @@ func TestRedact(t *testing.T) {
 		Users: queue.Users{Usage: []queue.UserUsage{{Queue: "vision", User: "ada@box"}, {Queue: "vision", User: "eve@box"}}},
 		Requests: []scheduling.Request{
 			{Key: key("ada", "mnist"), UID: "1", Queue: "vision", User: "ada@box"},
-			{Key: key("eve", "covert"), UID: "2", Queue: "vision", User: "eve@box"},
+			{Key: key("eve", "covert"), UID: "2", Queue: "vision", User: "eve@box", Missing: "claim covert is missing", Refused: "covert", Unsupported: "covert", LastEnd: "covert"},
 			{Key: key("eve", "mnist"), UID: "3", Queue: "vision", User: "eve@box"},
 		},
 		Placements: []scheduling.Placement{{Gang: key("eve", "covert"), UID: "2"}},
@@ -34,7 +35,7 @@ func TestRedact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := Redact(full, "ada")
+	seen, mask := Redact(full, visibility.Rule{Own: "ada"}, nil)
 	text, err := json.Marshal(seen)
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,9 @@ func TestRedact(t *testing.T) {
 	}
 	if after, err := json.Marshal(full); err != nil || string(after) != string(before) {
 		t.Errorf("what it was made from is changed: %s", after)
+	}
+	if mask.Key != nil {
+		t.Error("a mask for somebody who sees no users")
 	}
 	r := seen.Requests
 	switch {
@@ -59,5 +63,36 @@ func TestRedact(t *testing.T) {
 		t.Error("one's own pod or quota is changed")
 	case len(seen.Nodes[0].Devices[1].Foreign) != 1:
 		t.Error("a process that holds a GPU is not there")
+	}
+}
+
+// TestRedactOnAMachine shows ada, on a machine of several users, that eve holds a GPU, and of a
+// process on another who its user is.
+func TestRedactOnAMachine(t *testing.T) {
+	logins := func(uid uint32) string { return map[uint32]string{1001: "ada", 1002: "eve"}[uid] }
+	full := scheduling.Snapshot{
+		Nodes: []scheduling.Node{{Name: "one", Devices: []scheduling.Device{{UUID: "GPU-0", Foreign: []scheduling.Process{
+			{PID: 7, User: "eve", Command: "covert.py"}, {PID: 8, User: "ada", Command: "mine.py"},
+		}}}}},
+		Requests: []scheduling.Request{{Key: scheduling.Key{Namespace: "u-1002", Name: "covert"}}, {Key: scheduling.Key{Namespace: "other-1", Name: "hers"}}},
+	}
+	seen, mask := Redact(full, visibility.Rule{Own: "other-1", Login: "ada", ShowUsers: true}, logins)
+	if got := seen.Nodes[0].Devices[0].Foreign; got[0] != (scheduling.Process{PID: 7, User: "eve"}) || got[1].Command != "mine.py" {
+		t.Errorf("processes: %+v", got)
+	}
+	// A namespace of the caller that is called as a made-up one stays apart from those of others.
+	if of, own := seen.Requests[0].Key, seen.Requests[1].Key; of.Namespace == own.Namespace || mask.Key(of) != (scheduling.Key{Namespace: "eve"}) || mask.Key(own) != full.Requests[1].Key {
+		t.Errorf("%v is shown as %v, and %v as %v", of, mask.Key(of), own, mask.Key(own))
+	}
+	all, mask := Redact(full, visibility.Everything(), logins)
+	if all.Requests[0].Key != full.Requests[0].Key || mask.Key != nil {
+		t.Error("names are hidden from an administrator")
+	}
+	real := MaskOf(visibility.Rule{Own: "u-1001", Login: "ada", ShowUsers: true}, logins)
+	if got := real.Key(full.Requests[0].Key); got.String() != "eve" {
+		t.Errorf("a job of eve is shown as %s", got)
+	}
+	if got := real.Process(full.Nodes[0].Devices[0].Foreign[0]); got.Command != "" || got.User != "eve" {
+		t.Errorf("a process of eve is shown as %+v", got)
 	}
 }

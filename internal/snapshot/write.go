@@ -326,7 +326,7 @@ func (l *Loop) evict(ctx context.Context, g *v1alpha1.Gang, e scheduling.Evictio
 	}
 	// The UID in the patch is a precondition: a new gang of that name is spared.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": g.UID, "annotations": map[string]string{v1alpha1.AnnotationEvict: fmt.Sprintf("%d %s", e.Attempt, e.For)},
+		"uid": g.UID, "annotations": map[string]string{v1alpha1.AnnotationEvict: fmt.Sprintf("%d %s", e.Attempt, l.forWhom(g.Namespace, e.For))},
 	}})
 	if err != nil {
 		l.options.Log.Error(err, "writing the order to make room", "gang", e.String())

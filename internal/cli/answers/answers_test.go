@@ -1,4 +1,4 @@
-package serve
+package answers_test
 
 import (
 	"context"
@@ -13,9 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/muster-dev/muster/internal/cli/answers"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/why"
 	"github.com/muster-dev/muster/internal/door"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // TestWhyAtTheDoor: a user of one namespace is told why a pod there does not start, also if
@@ -43,8 +45,8 @@ func TestWhyAtTheDoor(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	a := answers{cache: cache, api: api}
-	got, err := a.Why(t.Context(), "ada", "pod/debug")
+	a, ada := answers.New(answers.Options{Cache: cache, API: api}), visibility.Rule{Own: "ada"}
+	got, err := a.Why(t.Context(), ada, "ada", "pod/debug")
 	if answer, _ := got.(why.Answer); err != nil || answer.Job != "pod/debug" || !strings.Contains(answer.Reason, "no such claim") {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -53,12 +55,12 @@ func TestWhyAtTheDoor(t *testing.T) {
 		"": http.StatusUnprocessableEntity, "..": http.StatusUnprocessableEntity, "pod/..": http.StatusUnprocessableEntity, "pod/a%2fb": http.StatusUnprocessableEntity,
 		"pod/../secrets/x": http.StatusUnprocessableEntity, "secret/x": http.StatusUnprocessableEntity, "deployment/web": http.StatusUnprocessableEntity,
 	} {
-		_, err := a.Why(t.Context(), "ada", word)
+		_, err := a.Why(t.Context(), ada, "ada", word)
 		if refusal, is := errors.AsType[*door.Refusal](err); !is || refusal.Status != status {
 			t.Errorf("%q: %v, want status %d", word, err, status)
 		}
 	}
-	if _, err := a.Why(t.Context(), "bob", "pod/debug"); err == nil {
+	if _, err := a.Why(t.Context(), visibility.Rule{Own: "bob"}, "bob", "pod/debug"); err == nil {
 		t.Error("bob has no pod debug")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // Holder is the pod that holds a GPU.
@@ -32,6 +33,28 @@ type Holder struct {
 	Share *v1alpha1.GPUShare `json:"share,omitempty"`
 	// Done is how far the pod says that it is: "42%"; empty if it does not.
 	Done string `json:"done,omitempty"`
+	// User is the login of whose pod it is, on a machine of several users.
+	User string `json:"user,omitempty"`
+	// Queue is the queue of its job, where users are shown.
+	Queue string `json:"queue,omitempty"`
+}
+
+// noPod is the pod of a holder whose name is not shown.
+const noPod = "pod"
+
+// Seen returns a holder with the names that a caller sees.
+func (h Holder) Seen(rule visibility.Rule, logins visibility.Logins) Holder {
+	login, isUser := logins.OfNamespace(h.Namespace)
+	switch {
+	case rule.Sees(h.Namespace):
+		if isUser {
+			h.User = login
+		}
+		return h
+	case rule.ShowUsers:
+		return Holder{Namespace: visibility.Others, Pod: noPod, User: rule.Person(h.Namespace, logins), Queue: h.Queue, Since: h.Since, Share: h.Share}
+	}
+	return Holder{Namespace: visibility.Others, Pod: noPod, Since: h.Since, Share: h.Share}
 }
 
 // ShareText is how much of a GPU the holder has: "250m, 20 GiB"; empty for all
@@ -91,15 +114,19 @@ func ShareOf(pod *corev1.Pod) *v1alpha1.GPUShare {
 	return &share
 }
 
-// String is "vision/mnist worker-0", or the pod's namespace and name.
+// String is "vision/mnist worker-0", or the pod's namespace and name. On a machine of several
+// users the login stands for the namespace; it is alone if the job is not shown.
 func (h Holder) String() string {
-	if h.Job != "" {
-		return h.Namespace + "/" + h.Job + " " + h.Member
+	whose := cmp.Or(h.User, h.Namespace)
+	switch {
+	case h.User != "" && h.Namespace == visibility.Others:
+		return h.User
+	case h.Job != "":
+		return whose + "/" + h.Job + " " + h.Member
+	case h.Claim != "":
+		return "claim " + whose + "/" + h.Claim + ", not Muster's"
 	}
-	if h.Claim != "" {
-		return "claim " + h.Namespace + "/" + h.Claim + ", not Muster's"
-	}
-	return h.Namespace + "/" + h.Pod
+	return whose + "/" + h.Pod
 }
 
 // HolderOf describes a pod as the holder of its GPUs.
@@ -124,6 +151,24 @@ func HolderBy(h *allocation.Holding) Holder {
 		out.Share = &v1alpha1.GPUShare{Milli: int32(h.Milli), MemoryMiB: h.MemoryMiB}
 	}
 	return out
+}
+
+// SeenOn hides what a caller does not see of a node: the processes on its GPUs, and those that
+// the node found and knows nothing of. The lists of processes are replaced, and quarantined is
+// changed.
+func SeenOn(rule visibility.Rule, quarantined []string, gpus ...*v1alpha1.GPUDevice) {
+	for _, g := range gpus {
+		g.Foreign = slices.Clone(g.Foreign)
+		for i := range g.Foreign {
+			p := &g.Foreign[i]
+			p.User, p.Command = rule.Process(p.User, p.Command)
+		}
+	}
+	for i := range quarantined {
+		if !rule.Administrator {
+			quarantined[i] = "a process"
+		}
+	}
 }
 
 // Progress is what a pod's node says of how far the pod is; false if it says

@@ -65,6 +65,13 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.format.Validate(output.JSON, output.YAML); err != nil {
 		return err
 	}
+	if o.factory.AsksDoor() {
+		findings, err := atDoor(ctx, o.factory)
+		if err != nil {
+			return err
+		}
+		return o.tell(findings)
+	}
 	if o.factory.Elsewhere() {
 		findings, err := elsewhere(ctx, o.factory)
 		if err != nil {

@@ -14,7 +14,8 @@ import (
 // names as in the API (lowerCamel), times as RFC 3339 in UTC, durations in
 // seconds under names that end in Seconds, amounts of CPU in thousandths and of
 // memory in bytes. What is not known, or of which there is none, is left out.
-// What names an object has its namespace and name. It is nil where there are no
+// What names an object has its namespace and name, or user alone if its name is not
+// shown. It is nil where there are no
 // figures.
 func Details(of any) any {
 	v, ok := detail(reflect.ValueOf(of))
@@ -38,6 +39,9 @@ func detail(v reflect.Value) (any, bool) {
 		}
 		return detail(v.Elem())
 	case reflect.Struct:
+		if key, is := v.Interface().(scheduling.Key); is && hides(key) {
+			return map[string]any{"user": key.Namespace}, true
+		}
 		fields := map[string]any{}
 		collect(v, fields)
 		return fields, true
@@ -63,6 +67,9 @@ func detail(v reflect.Value) (any, bool) {
 	return v.Interface(), true
 }
 
+// hides reports whether a key stands for its user, and not for an object.
+func hides(k scheduling.Key) bool { return k.Name == "" && k.Namespace != "" }
+
 // reasonDetail is a reason within another: its code beside its figures.
 func reasonDetail(r scheduling.Reason) any {
 	fields := map[string]any{"code": string(r.Code())}
@@ -77,6 +84,10 @@ func collect(v reflect.Value, into map[string]any) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		if !field.IsExported() {
+			continue
+		}
+		if key, is := v.Field(i).Interface().(scheduling.Key); is && field.Anonymous && hides(key) {
+			into["user"] = key.Namespace
 			continue
 		}
 		if field.Anonymous && v.Field(i).Kind() == reflect.Struct {

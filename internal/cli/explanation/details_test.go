@@ -95,6 +95,22 @@ func TestShapeOfDetails(t *testing.T) {
 	}
 }
 
+// TestDetailsOfUsers names the user alone of what others have.
+func TestDetailsOfUsers(t *testing.T) {
+	ann := scheduling.Key{Namespace: "ann"}
+	want := map[string]any{"need": int64(1), "free": int64(0), "single": false, "holders": []any{
+		map[string]any{"user": "ann", "pod": false, "claim": false, "count": int64(1), "share": map[string]any{"milli": int64(0), "mib": int64(0)}},
+	}}
+	got := Details(scheduling.ShortOfGPUs{Need: 1, Holders: []scheduling.GPUHolder{{Key: ann, Count: 1}}})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	want = map[string]any{"victims": []any{map[string]any{"user": "ann"}}}
+	if diff := cmp.Diff(want, Details(scheduling.MakingRoom{Victims: []scheduling.Key{ann}})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestDetailsWithoutFigures(t *testing.T) {
 	if got := Details(scheduling.Suspended{}); got != nil {
 		t.Errorf("details of a reason without any: %v", got)

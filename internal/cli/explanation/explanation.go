@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // Document is an explanation for programs.
@@ -197,13 +198,18 @@ func Of(ctx context.Context, reader client.Reader, key scheduling.Key, pod bool)
 	return account(s, key, pod)
 }
 
-// Seen explains it as somebody may see it who may see its namespace alone.
-func Seen(ctx context.Context, reader client.Reader, key scheduling.Key, pod bool) (scheduling.Explanation, error) {
+// Seen explains it with the names that a caller sees.
+func Seen(ctx context.Context, reader client.Reader, rule visibility.Rule, logins visibility.Logins, key scheduling.Key, pod bool) (scheduling.Explanation, error) {
 	s, err := snapshot.Take(ctx, reader, time.Now())
 	if err != nil {
 		return scheduling.Explanation{}, err
 	}
-	return account(snapshot.Redact(s, key.Namespace), key, pod)
+	seen, mask := snapshot.Redact(s, rule, logins)
+	x, err := account(seen, key, pod)
+	if err != nil {
+		return x, err
+	}
+	return mask.Explanation(x), nil
 }
 
 func account(s scheduling.Snapshot, key scheduling.Key, pod bool) (scheduling.Explanation, error) {

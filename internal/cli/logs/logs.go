@@ -166,7 +166,11 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source, archive := transcript.Server{Set: set}, transcript.ArchiveOf(home, job)
+	archive, err := transcript.ArchiveAt(ctx, o.factory, home, job)
+	if err != nil {
+		return err
+	}
+	source := transcript.Server{Set: set}
 	printer := transcript.NewPrinter(o.factory.Streams.Out, o.factory.Streams.OutStyle(), members, o.timestamps)
 	if o.follow && !ended(job) {
 		attendance := transcript.Attendance{

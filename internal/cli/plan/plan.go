@@ -27,6 +27,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // Answer is what `muster plan -o json` prints.
@@ -64,8 +65,10 @@ type Member struct {
 
 // Eviction is what would have to make room.
 type Eviction struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// User is whose it is, where its namespace and name are not shown.
+	User string `json:"user,omitempty"`
 	// Cause is why that is right.
 	Cause string `json:"cause"`
 	// LostSeconds is by how much its work would be thrown back.
@@ -161,7 +164,7 @@ func (o *options) print(answers []Answer) error {
 
 // plan decides on the current state and on work that the server would accept.
 func plan(ctx context.Context, reader client.Reader, works []work, now time.Time) ([]Answer, error) {
-	return decide(ctx, reader, works, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
+	return decide(ctx, reader, works, now, visibility.Everything(), nil)
 }
 
 // atDoor has the manager answer somebody who may not look at the whole cluster.
@@ -195,10 +198,10 @@ func (o *options) atDoor(ctx context.Context, works []work) ([]Answer, error) {
 // (k8s.io/apiserver, pkg/admission/plugin/resourcequota).
 const exceeded = "exceeded quota"
 
-// Seen answers for a job of a user as somebody may see it who may see its
-// namespace alone; an empty user is nobody in particular. Nothing is believed of
-// the job but what the server would take, and least of all whose it is.
-func Seen(ctx context.Context, reader client.Reader, server client.Client, user string, job *v1alpha1.TrainingJob) (Answer, error) {
+// Seen answers for a job of a user, with the names that a caller sees; an empty user is
+// nobody in particular. Nothing is believed of the job but what the server would take, and
+// least of all whose it is.
+func Seen(ctx context.Context, reader client.Reader, server client.Client, rule visibility.Rule, logins visibility.Logins, user string, job *v1alpha1.TrainingJob) (Answer, error) {
 	checked := job.DeepCopy()
 	// Under another name: one of its own may be there already.
 	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: "plan-", Labels: job.Labels}
@@ -209,9 +212,7 @@ func Seen(ctx context.Context, reader client.Reader, server client.Client, user 
 		return Answer{}, fmt.Errorf("checking %s: %w", job.Name, err)
 	}
 	checked.ObjectMeta = submitted(job, user)
-	answers, err := decide(ctx, reader, []work{{at: job.Name, job: checked}}, time.Now(), func(s scheduling.Snapshot) scheduling.Snapshot {
-		return snapshot.Redact(s, job.Namespace)
-	})
+	answers, err := decide(ctx, reader, []work{{at: job.Name, job: checked}}, time.Now(), rule, logins)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -230,9 +231,9 @@ func submitted(job *v1alpha1.TrainingJob, user string) metav1.ObjectMeta {
 	return out
 }
 
-// decide decides on work that the server would accept, and on the current state as the user may see
-// it. Work that is earlier in the list counts as created earlier.
-func decide(ctx context.Context, reader client.Reader, works []work, now time.Time, seen func(scheduling.Snapshot) scheduling.Snapshot) ([]Answer, error) {
+// decide decides on work that the server would accept, and on the current state with the names that
+// a caller sees. Work that is earlier in the list counts as created earlier.
+func decide(ctx context.Context, reader client.Reader, works []work, now time.Time, rule visibility.Rule, logins visibility.Logins) ([]Answer, error) {
 	with := &joined{Reader: reader}
 	var planned []unit
 	for i := range works {
@@ -253,7 +254,7 @@ func decide(ctx context.Context, reader client.Reader, works []work, now time.Ti
 	if err != nil {
 		return nil, err
 	}
-	s = seen(s)
+	s, mask := snapshot.Redact(s, rule, logins)
 	answers := make([]Answer, 0, len(planned))
 	for _, u := range planned {
 		if u.refused != "" {
@@ -263,6 +264,12 @@ func decide(ctx context.Context, reader client.Reader, works []work, now time.Ti
 		preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(s, string(u.uid))
 		if !ok {
 			return nil, fmt.Errorf("planning %s: the scheduler knows too little of it yet", u.name)
+		}
+		preview.Explanation = mask.Explanation(preview.Explanation)
+		for i := range preview.Evictions {
+			if mask.Key != nil {
+				preview.Evictions[i].Key = mask.Key(preview.Evictions[i].Key)
+			}
 		}
 		answers = append(answers, answerOf(u.name, preview, snapshot.Clock(now, time.Local)))
 	}
@@ -290,9 +297,11 @@ func answerOf(job string, p scheduling.Preview, clock scheduling.Clock) Answer {
 		}
 	}
 	for _, e := range p.Evictions {
-		a.Evictions = append(a.Evictions, Eviction{
-			Namespace: e.Namespace, Name: e.Name, Cause: string(e.Cause), LostSeconds: int64(time.Duration(e.Lost) / time.Second),
-		})
+		one := Eviction{Namespace: e.Namespace, Name: e.Name, Cause: string(e.Cause), LostSeconds: int64(time.Duration(e.Lost) / time.Second)}
+		if e.Name == "" {
+			one.Namespace, one.User = "", e.Namespace
+		}
+		a.Evictions = append(a.Evictions, one)
 	}
 	return a
 }
@@ -309,8 +318,11 @@ func (a Answer) write(out io.Writer, style terminal.Style) error {
 			return err
 		}
 		for _, e := range a.Evictions {
-			if _, err := fmt.Fprintf(out, "  Stopped for it: %s/%s, which would lose %s of work\n", e.Namespace, e.Name,
-				terminal.Span(time.Duration(e.LostSeconds)*time.Second)); err != nil {
+			what := e.Namespace + "/" + e.Name
+			if e.User != "" {
+				what = "a job of " + e.User
+			}
+			if _, err := fmt.Fprintf(out, "  Stopped for it: %s, which would lose %s of work\n", what, terminal.Span(time.Duration(e.LostSeconds)*time.Second)); err != nil {
 				return err
 			}
 		}

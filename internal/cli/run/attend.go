@@ -28,13 +28,17 @@ func (o *options) attend(ctx context.Context, server client.WithWatch, job *v1al
 	if err != nil {
 		return err
 	}
+	archive, err := transcript.ArchiveAt(ctx, o.factory, home, job)
+	if err != nil {
+		return err
+	}
 	streams := o.factory.Streams
 	announcer := newAnnouncer(streams.Err, streams.ErrStyle())
 	defer announcer.quiet()
 	announcer.begin(job)
 	o.adviseGPUs(ctx, server, job)
 	attendance := transcript.Attendance{
-		Client: server, Source: transcript.Server{Set: set}, Archive: transcript.ArchiveOf(home, job),
+		Client: server, Source: transcript.Server{Set: set}, Archive: archive,
 		Printer: transcript.NewPrinter(streams.Out, streams.OutStyle(), member.Of(job), false),
 		Job:     job, Tail: -1, Changed: announcer.changed, Lost: announcer.lost,
 	}

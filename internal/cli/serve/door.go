@@ -2,10 +2,8 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,10 +12,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/agent/hearing"
 	"github.com/muster-dev/muster/internal/ahead"
-	"github.com/muster-dev/muster/internal/cli/exit"
-	"github.com/muster-dev/muster/internal/cli/plan"
-	"github.com/muster-dev/muster/internal/cli/top"
-	"github.com/muster-dev/muster/internal/cli/why"
+	"github.com/muster-dev/muster/internal/cli/answers"
+	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door"
 	"github.com/muster-dev/muster/internal/door/depot"
@@ -76,9 +72,10 @@ func (o *options) addDoor(m upstream.Manager, in rooms, log *slog.Logger) error 
 				return fmt.Errorf("indexing the pods of nodes: %w", err)
 			}
 		}
+		says := answers.New(answers.Options{Cache: m.GetClient(), API: api, State: o.state})
 		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),
-			Code: in.code, Data: in.data, Orders: given(in.orders), Keys: in.keys, Shifts: in.runs.shifts(m.Elected()), Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
+			Code: in.code, Data: in.data, Orders: given(in.orders), Keys: in.keys, Shifts: in.runs.shifts(m.Elected()), Answers: says, Health: says, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
 		}))
 	}
 	for _, part := range parts {
@@ -89,73 +86,15 @@ func (o *options) addDoor(m upstream.Manager, in rooms, log *slog.Logger) error 
 	return nil
 }
 
+// state is what the manager of a cluster says of itself.
+func (o *options) state() instance.State {
+	return instance.State{Phase: instance.Ready, Version: o.factory.Version}
+}
+
 // doorName is this replica's name among those that have a certificate.
 func (o *options) doorName() string {
 	if name := o.name(); name != "" {
 		return name
 	}
 	return "muster"
-}
-
-// answers are what commands say that somebody may see of the cluster.
-type answers struct {
-	// cache is what the manager keeps in memory, and api is asked anew.
-	cache client.Client
-	api   client.Client
-}
-
-// fresh shows a training job as it is now, and everything else as the manager
-// sees it: who asks has just made the job, or changed it.
-type fresh struct {
-	client.Client
-	api client.Client
-}
-
-// Get implements [client.Reader].
-func (f fresh) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	switch o.(type) {
-	case *v1alpha1.Gang, *v1alpha1.Placement, *v1alpha1.Queue:
-		return f.Client.Get(ctx, key, o, opts...)
-	}
-	return f.api.Get(ctx, key, o, opts...)
-}
-
-// List implements [client.Reader]. The manager's cache has no index by which the events of a pod
-// are listed.
-func (f fresh) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if _, events := list.(*corev1.EventList); events {
-		return f.api.List(ctx, list, opts...)
-	}
-	return f.Client.List(ctx, list, opts...)
-}
-
-// Why implements [door.Answers].
-func (a answers) Why(ctx context.Context, namespace, job string) (any, error) {
-	answer, err := why.Seen(ctx, fresh{a.cache, a.api}, namespace, job)
-	return answer, told(err)
-}
-
-// Plan implements [door.Answers].
-func (a answers) Plan(ctx context.Context, user string, job *v1alpha1.TrainingJob) (any, error) {
-	answer, err := plan.Seen(ctx, fresh{a.cache, a.api}, a.api, user, job)
-	return answer, told(err)
-}
-
-// Top implements [door.Answers].
-func (a answers) Top(ctx context.Context, namespace string) (any, error) {
-	report, err := top.Seen(ctx, a.cache, namespace)
-	return report, told(err)
-}
-
-// told gives a command's error the status that it has at the door.
-func told(err error) error {
-	var coded *exit.Error
-	if !errors.As(err, &coded) {
-		return err
-	}
-	status := http.StatusUnprocessableEntity
-	if coded.Code == exit.Missing {
-		status = http.StatusNotFound
-	}
-	return &door.Refusal{Status: status, Text: err.Error()}
 }

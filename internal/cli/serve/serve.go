@@ -29,7 +29,9 @@ import (
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/manager"
+	"github.com/muster-dev/muster/internal/snapshot"
 	"github.com/muster-dev/muster/internal/trust"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // options are what the flags say.
@@ -261,7 +263,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	runs.builds(builder)
 	orders := o.orders(stores)
 	m, err := manager.New(manager.Options{
-		Ahead: soon(orders), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), ServesData: true, AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		Ahead: soon(orders), Names: snapshot.NamesForOwners(visibility.Rule{}, nil), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), ServesData: true, AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		Pipelines:     runs.pipelines(),
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {

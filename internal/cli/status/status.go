@@ -21,7 +21,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/standstill"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // Report is what `muster status -o json` prints.
@@ -36,6 +35,9 @@ type Report struct {
 	Jobs map[v1alpha1.JobPhase]int `json:"jobs,omitempty"`
 	// Paused is the pause of all scheduling, if there is one.
 	Paused *standstill.Standstill `json:"paused,omitempty"`
+
+	// byNamespace counts jobs by namespace and phase.
+	byNamespace map[string]map[v1alpha1.JobPhase]int
 }
 
 // NodeReport is one node.
@@ -105,6 +107,9 @@ func (o *options) run(ctx context.Context) error {
 }
 
 func (o *options) read(ctx context.Context) (Report, error) {
+	if o.factory.AsksDoor() {
+		return atDoor(ctx, o.factory)
+	}
 	dir, err := o.factory.Home()
 	if err != nil {
 		return Report{}, err
@@ -126,29 +131,7 @@ func (o *options) readCluster(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	var pods corev1.PodList
-	var jobs v1alpha1.TrainingJobList
-	nodes, err := snapshot.Nodes(ctx, api)
-	if err != nil {
-		return err
-	}
-	if err := api.List(ctx, &pods); err != nil {
-		return fmt.Errorf("listing pods: %w", err)
-	}
-	if err := api.List(ctx, &jobs); err != nil {
-		return fmt.Errorf("listing jobs: %w", err)
-	}
-	if r.Paused, err = standstill.Everywhere(ctx, api); err != nil {
-		return err
-	}
-	for i := range nodes {
-		r.Nodes = append(r.Nodes, describeNode(&nodes[i], pods.Items))
-	}
-	r.Jobs = map[v1alpha1.JobPhase]int{}
-	for _, job := range jobs.Items {
-		r.Jobs[job.Status.Phase]++
-	}
-	return nil
+	return r.read(ctx, api)
 }
 
 func describeNode(node *corev1.Node, pods []corev1.Pod) NodeReport {
@@ -215,11 +198,22 @@ func (o *options) print(r Report) error {
 		table.Row("muster", word).Row("home", r.Home).Row("start it", "muster up --detach")
 		return table.Write(out, style, "")
 	}
-	table.Row("muster", fmt.Sprintf("%s, version %s, process %d, up %s", r.State.Phase, r.State.Version, r.State.PID, terminal.WholeSpan(time.Since(r.State.Started))))
+	words := []string{cmp.Or(string(r.State.Phase), "ready"), "version " + r.State.Version}
+	if r.State.PID != 0 {
+		words = append(words, fmt.Sprintf("process %d", r.State.PID))
+	}
+	if !r.State.Started.IsZero() {
+		words = append(words, "up "+terminal.WholeSpan(time.Since(r.State.Started)))
+	}
+	table.Row("muster", strings.Join(words, ", "))
 	if r.State.Phase == instance.Ready {
 		table.Paint(1, terminal.Green)
 	}
-	table.Row("server", r.State.Server).Row("home", r.Home)
+	for _, one := range [][2]string{{"server", r.State.Server}, {"home", r.Home}} {
+		if one[1] != "" {
+			table.Row(one[0], one[1])
+		}
+	}
 	if r.Error != "" {
 		table.Row("trouble", r.Error).Paint(1, terminal.Red)
 	}

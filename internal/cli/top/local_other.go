@@ -5,4 +5,4 @@ package top
 import "context"
 
 // openLocal returns nothing: Muster's GPUs are in machines that run Linux.
-func openLocal(context.Context) (sampler, func()) { return nil, func() {} }
+func openLocal(context.Context) (Sampler, func()) { return nil, func() {} }

@@ -21,9 +21,9 @@ import (
 // refreshEvery is how often -w looks again.
 const refreshEvery = 2 * time.Second
 
-// sampler measures the GPUs of this machine, by their UUIDs. What cannot be
+// Sampler measures the GPUs of this machine, by their UUIDs. What cannot be
 // measured is left out.
-type sampler func(context.Context) map[string]Measure
+type Sampler func(context.Context) map[string]Measure
 
 type options struct {
 	factory *connection.Factory
@@ -132,8 +132,9 @@ func (o *options) refresh(ctx context.Context, see func(context.Context) (Report
 
 // sees is how a report comes about: by looking, or for somebody who may not look
 // at nodes, by asking the manager.
-func (o *options) sees(server client.Reader, local sampler) func(context.Context) (Report, error) {
-	forbidden := false
+func (o *options) sees(server client.Reader, local Sampler) func(context.Context) (Report, error) {
+	// The door of a machine measures its GPUs, which not every user may.
+	forbidden := o.factory.AsksDoor()
 	return func(ctx context.Context) (Report, error) {
 		if !forbidden {
 			report, err := look(ctx, server, local)
@@ -156,7 +157,7 @@ func (o *options) sees(server client.Reader, local sampler) func(context.Context
 }
 
 // look reads nodes and pods, and measures what is here.
-func look(ctx context.Context, reader client.Reader, local sampler) (Report, error) {
+func look(ctx context.Context, reader client.Reader, local Sampler) (Report, error) {
 	nodes, err := snapshot.Nodes(ctx, reader)
 	if err != nil {
 		return Report{}, err

@@ -3,7 +3,6 @@ package transcript
 import (
 	"context"
 	"io"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -32,30 +31,3 @@ type Archive interface {
 	// holds none.
 	Open(Kept) (io.ReadCloser, error)
 }
-
-// Kept says which part of an archive is wanted.
-type Kept struct {
-	// Pod is the name; several pods may have borne it, one after the other.
-	Pod string
-	// Which of them.
-	Which Which
-	// Container is the member's; empty: all containers.
-	Container string
-	// Since leaves out older lines; zero: none.
-	Since time.Time
-	// Tail is how many of the last lines to read; negative: all.
-	Tail int
-}
-
-// Which chooses among the pods that bore one name.
-type Which int
-
-// The choices.
-const (
-	// All of them, the oldest first.
-	All Which = iota
-	// Latest is the last of them.
-	Latest
-	// Earlier is all but the last.
-	Earlier
-)

@@ -24,6 +24,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // explain accounts for a gang, or a lone pod, from the state of the cluster now.
@@ -149,14 +150,17 @@ func atDoor(ctx context.Context, f *connection.Factory, namespace string, one su
 	return answer, err
 }
 
-// Seen answers for a job, pod/NAME or gang/NAME with the facts that a user of its
-// namespace alone may read.
-func Seen(ctx context.Context, reader client.Reader, namespace, word string) (Answer, error) {
+// Seen answers for a job, pod/NAME or gang/NAME of a namespace with the names that a caller
+// sees.
+func Seen(ctx context.Context, reader client.Reader, rule visibility.Rule, logins visibility.Logins, namespace, word string) (Answer, error) {
 	one, err := parse(word)
 	if err != nil {
 		return Answer{}, err
 	}
-	return ask(ctx, reader, explanation.Seen, namespace, one)
+	seen := func(ctx context.Context, reader client.Reader, key scheduling.Key, pod bool) (scheduling.Explanation, error) {
+		return explanation.Seen(ctx, reader, rule, logins, key, pod)
+	}
+	return ask(ctx, reader, seen, namespace, one)
 }
 
 // write puts the answer into lines.

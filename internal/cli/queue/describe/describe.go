@@ -41,16 +41,19 @@ users and its jobs, and what in it cannot be honoured.`,
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), server, f.Streams, *format, args)
+			return run(cmd.Context(), server, atDoor(f), f.Streams, *format, args)
 		},
 	}
 	format = output.Flag(cmd, output.JSON, output.YAML)
 	return cmd
 }
 
-func run(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format, names []string) error {
+func run(ctx context.Context, reader client.Reader, ask asker, streams terminal.Streams, format output.Format, names []string) error {
 	now, err := survey.Read(ctx, reader)
 	if apierrors.IsForbidden(err) {
+		if all, err := ask(ctx); err == nil {
+			return answered(all, streams, format, names)
+		}
 		return told(ctx, reader, streams, format, names)
 	}
 	if err != nil {

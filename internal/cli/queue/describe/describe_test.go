@@ -3,6 +3,7 @@ package describe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -17,11 +18,13 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/queue/sample"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 func TestPage(t *testing.T) {
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.Team(t), streams, output.Human, []string{"ocr"}); err != nil {
+	if err := run(t.Context(), sample.Team(t), noDoor, streams, output.Human, []string{"ocr"}); err != nil {
 		t.Fatal(err)
 	}
 	want := `ocr  open
@@ -57,7 +60,7 @@ default/scan  ada   runs   gpu=3,A100=3,cpu=6,memory=24Gi
 
 func TestDocument(t *testing.T) {
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.Team(t), streams, output.JSON, []string{"vision"}); err != nil {
+	if err := run(t.Context(), sample.Team(t), noDoor, streams, output.JSON, []string{"vision"}); err != nil {
 		t.Fatal(err)
 	}
 	var got Document
@@ -69,7 +72,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	out.Reset()
-	if err := run(t.Context(), sample.Team(t), streams, output.JSON, []string{"ocr", "default"}); err != nil {
+	if err := run(t.Context(), sample.Team(t), noDoor, streams, output.JSON, []string{"ocr", "default"}); err != nil {
 		t.Fatal(err)
 	}
 	var two []Document
@@ -84,7 +87,7 @@ func TestUsers(t *testing.T) {
 	objects = append(objects, sample.Work("scan", "", "ada@box", 0, 3, v1alpha1.GangRunning)...)
 	objects = append(objects, sample.Work("tiles", "", "ada@lab", 3, 2, v1alpha1.GangRunning)...)
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.World(t, objects...), streams, output.Human, []string{"default"}); err != nil {
+	if err := run(t.Context(), sample.World(t, objects...), noDoor, streams, output.Human, []string{"default"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\nada   gpu=5,A100=5,cpu=10,memory=40Gi  2        0\n") || strings.Contains(out.String(), "@") {
@@ -95,11 +98,11 @@ func TestUsers(t *testing.T) {
 func TestNamesThatAreNot(t *testing.T) {
 	streams, out, _ := sample.Streams()
 	world := sample.Team(t)
-	err := run(t.Context(), world, streams, output.Human, []string{"vison"})
+	err := run(t.Context(), world, noDoor, streams, output.Human, []string{"vison"})
 	if code, _ := exit.Of(err); code != exit.Missing || !strings.Contains(err.Error(), "did you mean vision?") {
 		t.Errorf("error: %v", err)
 	}
-	if err := run(t.Context(), world, streams, output.Human, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
+	if err := run(t.Context(), world, noDoor, streams, output.Human, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
 		t.Errorf("default: %v\n%s", err, out)
 	}
 }
@@ -117,7 +120,7 @@ func TestDescribeOfATenant(t *testing.T) {
 		},
 	})
 	streams, out, errs := sample.Streams()
-	if err := run(t.Context(), server, streams, output.Human, []string{"vision"}); err != nil {
+	if err := run(t.Context(), server, noDoor, streams, output.Human, []string{"vision"}); err != nil {
 		t.Fatal(err)
 	}
 	want := "vision\n\nBelow   ocr\nJobs    1 running, 2 waiting\n\nCLASS  GUARANTEED  USED  BORROWED\ngpu    4           3     -\n"
@@ -126,12 +129,70 @@ func TestDescribeOfATenant(t *testing.T) {
 	}
 	for _, format := range []output.Format{output.Human, output.JSON} {
 		errs.Reset()
-		if err := run(t.Context(), server, streams, format, []string{"vision", "ocr"}); err != nil || strings.Count(errs.String(), "not shown, because you may not list nodes") != 1 {
+		if err := run(t.Context(), server, noDoor, streams, format, []string{"vision", "ocr"}); err != nil || strings.Count(errs.String(), "not shown, because you may not list nodes") != 1 {
 			t.Errorf("%s: %v, told %q", format, err, errs)
 		}
 	}
-	err := run(t.Context(), server, streams, output.Human, []string{"visoin"})
+	err := run(t.Context(), server, noDoor, streams, output.Human, []string{"visoin"})
 	if code, _ := exit.Of(err); code != exit.Missing {
 		t.Errorf("a queue that is not there: %v", err)
+	}
+}
+
+// noDoor stands for a Muster that does not answer at its door.
+func noDoor(context.Context) ([]Document, error) { return nil, errors.New("there is no door") }
+
+// TestAtTheDoor: somebody who may not list nodes has Muster describe queues.
+func TestAtTheDoor(t *testing.T) {
+	server := interceptor.NewClient(sample.Team(t), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+		},
+	})
+	door := func(context.Context) ([]Document, error) {
+		return []Document{{Name: "vision", State: "open", Users: []User{{Name: "ann", Running: 1}}, Jobs: []Job{{User: "ann", Runs: true}}}}, nil
+	}
+	var out, errs strings.Builder
+	streams := terminal.Streams{Out: &out, Err: &errs}
+	if err := run(t.Context(), server, door, streams, output.Human, []string{"vision"}); err != nil || !strings.Contains(out.String(), "ann") || errs.String() != "" {
+		t.Errorf("%v, told %q:\n%s", err, errs.String(), out.String())
+	}
+	err := run(t.Context(), server, door, streams, output.Human, []string{"visoin"})
+	if code, _ := exit.Of(err); code != exit.Missing {
+		t.Errorf("a queue that is not there: %v", err)
+	}
+}
+
+// TestSeen: ada sees her own job; of those of others what the rule shows.
+func TestSeen(t *testing.T) {
+	logins := func(uid uint32) string { return map[uint32]string{1001: "ada", 1002: "eve"}[uid] }
+	full := Document{Name: "vision",
+		Users: []User{{Name: "unix:1001", Running: 1}, {Name: "unix:1002", Waiting: 1}, {Name: "covert@box"}},
+		Jobs:  []Job{{Name: "u-1001/mnist", User: "unix:1001", Runs: true}, {Name: "u-1002/covert", User: "unix:1002"}, {Name: "u-1002/secret", User: "covert@box"}},
+	}
+	text := func(d Document) string {
+		var out strings.Builder
+		for _, u := range d.Users {
+			out.WriteString(" " + u.Name)
+		}
+		for _, j := range d.Jobs {
+			out.WriteString("; " + j.Name + " of " + j.User)
+		}
+		return out.String()
+	}
+	for name, c := range map[string]struct {
+		rule   visibility.Rule
+		logins visibility.Logins
+		want   string
+	}{
+		"a machine":        {visibility.Rule{Own: "u-1001", ShowUsers: true}, logins, " ada eve others; u-1001/mnist of ada;  of eve;  of eve"},
+		"a cluster":        {visibility.Rule{Own: "u-1001"}, nil, " unix:1001; u-1001/mnist of unix:1001"},
+		"an administrator": {visibility.Rule{Administrator: true, ShowUsers: true}, logins, " ada eve covert@box; u-1001/mnist of ada; u-1002/covert of eve; u-1002/secret of covert@box"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := text(full.seen(c.rule, c.logins)); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }

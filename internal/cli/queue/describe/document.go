@@ -36,6 +36,7 @@ type Document struct {
 
 // User is what one user has in a queue.
 type User struct {
+	// Name is the login on a machine of several users.
 	Name    string                   `json:"name"`
 	Holds   v1alpha1.ResourceAmounts `json:"holds,omitempty"`
 	Running int                      `json:"running"`
@@ -44,7 +45,7 @@ type User struct {
 
 // Job is one job of a queue.
 type Job struct {
-	// Name is namespace/name.
+	// Name is namespace/name; empty if the name is not shown.
 	Name string `json:"name"`
 	User string `json:"user,omitempty"`
 	// Runs is true if it holds what it asks for; else it waits.

@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,6 +31,11 @@ func told(ctx context.Context, reader client.Reader, streams terminal.Streams, f
 		documents[i] = toldOf(name, list.Items)
 	}
 	_, _ = fmt.Fprintln(streams.Err, "not shown, because you may not list nodes and the jobs of all namespaces: the state and share of a queue, limits, users and jobs")
+	return show(documents, streams, format)
+}
+
+// show prints documents.
+func show(documents []Document, streams terminal.Streams, format output.Format) error {
 	switch {
 	case format != output.Human && len(documents) == 1:
 		return output.Print(streams.Out, format, documents[0])
@@ -87,10 +93,50 @@ func (d Document) write(streams terminal.Streams) error {
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		table.Row(class, amount(d.Guaranteed, class), amount(d.Used, class), amount(d.Borrowed, class))
 	}
-	if len(classes) == 0 {
-		return nil
+	for _, one := range []*terminal.Table{table, d.users(), d.jobs()} {
+		if one.Len() == 0 {
+			continue
+		}
+		if err := one.Write(streams.Out, streams.OutStyle(), ""); err != nil {
+			return err
+		}
 	}
-	return table.Write(streams.Out, streams.OutStyle(), "")
+	return nil
+}
+
+// users are those of the queue.
+func (d Document) users() *terminal.Table {
+	table := terminal.NewTable("USER", "HOLDS", "RUNNING", "WAITING")
+	for _, u := range d.Users {
+		table.Row(cmp.Or(u.Name, "(unknown)"), amounts(u.Holds), fmt.Sprint(u.Running), fmt.Sprint(u.Waiting))
+	}
+	return table
+}
+
+// jobs are those of the queue.
+func (d Document) jobs() *terminal.Table {
+	table := terminal.NewTable("JOB", "USER", "STATE", "AMOUNT")
+	for i, job := range d.Jobs {
+		if i == maxJobs {
+			table.Row(fmt.Sprintf("and %d more", len(d.Jobs)-maxJobs))
+			break
+		}
+		state := "waits"
+		if job.Runs {
+			state = "runs"
+		}
+		table.Row(cmp.Or(job.Name, "-"), job.User, state, amounts(job.Amounts))
+	}
+	return table
+}
+
+// amounts are quantities in words: "gpu=8,cpu=64"; "-" for none.
+func amounts(of v1alpha1.ResourceAmounts) string {
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(of)) {
+		parts = append(parts, class+"="+amount(of, class))
+	}
+	return cmp.Or(strings.Join(parts, ","), "-")
 }
 
 func amount(of v1alpha1.ResourceAmounts, class string) string {
