@@ -16,7 +16,9 @@ type Logins func(uid uint32) string
 
 // OfNamespace returns the login of the user whose namespace, or queue, this is; false
 // for a namespace of no user.
-func (l Logins) OfNamespace(namespace string) (string, bool) { return l.cut(namespacePrefix, namespace) }
+func (l Logins) OfNamespace(namespace string) (string, bool) {
+	return l.cut(namespacePrefix, namespace)
+}
 
 // OfUser returns the login of a user of the API, or the name as it is.
 func (l Logins) OfUser(name string) string {
