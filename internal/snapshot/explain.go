@@ -236,7 +236,8 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 	quotas, claims, volumes := &corev1.ResourceQuotaList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
 	parts, given := &resourcev1.ResourceSliceList{}, &resourcev1.ResourceClaimList{}
 	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas, claims, volumes, parts, given} {
-		if err := r.List(ctx, list); err != nil {
+		// What a cache has is not copied: conversion changes nothing.
+		if err := r.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}

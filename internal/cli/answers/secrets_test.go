@@ -43,7 +43,7 @@ func template(word string) *corev1.PodTemplateSpec {
 }
 
 // work is a job, its gang and, if it runs, its placement and pod with the GPU.
-func work(namespace, name, word, queue, gpu string) []client.Object {
+func work(namespace, name, word, queue, node, gpu string) []client.Object {
 	now := metav1.NewTime(time.Now().Add(-3 * time.Hour).Truncate(time.Second))
 	about := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + namespace + name), CreationTimestamp: now, Generation: 1, Annotations: map[string]string{
 		v1alpha1.AnnotationSubmitter: "unix:" + strings.TrimPrefix(namespace, "u-"), v1alpha1.AnnotationAuthenticated: "true", "note": word + "note",
@@ -60,19 +60,18 @@ func work(namespace, name, word, queue, gpu string) []client.Object {
 	}
 	job.Status.Phase, gang.Status.Phase = v1alpha1.JobRunning, v1alpha1.GangRunning
 	placement := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", UID: "placement-" + gang.UID, CreationTimestamp: now}, Spec: v1alpha1.PlacementSpec{
-		Gang: name, GangUID: gang.UID, Attempt: 1, Nodes: []string{"box"}, Members: []v1alpha1.PlacedMember{{Role: "worker", GPUs: []string{gpu}}},
+		Gang: name, GangUID: gang.UID, Attempt: 1, Nodes: []string{node}, Members: []v1alpha1.PlacedMember{{Role: "worker", GPUs: []string{gpu}}},
 	}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name + "-worker-0", UID: types.UID("pod-" + string(gang.UID)), CreationTimestamp: now, Annotations: map[string]string{v1alpha1.AnnotationGPUs: gpu},
 		Labels: map[string]string{v1alpha1.LabelJob: name, v1alpha1.LabelGang: name, v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: "0"},
 	}, Spec: template(word).Spec, Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: word + "note"}}
-	pod.Spec.NodeName, pod.Spec.SchedulerName = "box", v1alpha1.SchedulerName
+	pod.Spec.NodeName, pod.Spec.SchedulerName = node, v1alpha1.SchedulerName
 	return append(objects, placement, pod)
 }
 
-// box is a machine with GPUs, of which eve has all by jobs, by a lone pod, by a process outside of
-// Muster and by one that it lost, but for one of ann.
-func box(t testing.TB, gpus int) []client.Object {
+// box is a machine with GPUs; on the fourth is a process of eve that is not Muster's.
+func box(t testing.TB, name string, gpus int) []client.Object {
 	t.Helper()
 	inventory := v1alpha1.NodeInventory{HostPorts: &v1alpha1.PortRange{First: 20000, Last: 29999}, Quarantined: []string{"pod u-1002/covertstray (uid), processes [9]"}}
 	for i := range gpus {
@@ -87,11 +86,10 @@ func box(t testing.TB, gpus int) []client.Object {
 		t.Fatal(err)
 	}
 	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4000"), corev1.ResourceMemory: resource.MustParse("64Ti"), corev1.ResourcePods: resource.MustParse("5000")}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "box", Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)}}, Status: corev1.NodeStatus{
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)}}, Status: corev1.NodeStatus{
 		Allocatable: capacity, Capacity: capacity, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
-	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}, Spec: v1alpha1.QueueSpec{}}
-	return []client.Object{node, queue}
+	return []client.Object{node}
 }
 
 // world is what the API server of the box has.
@@ -139,7 +137,7 @@ func reader(b *testing.B, objects []client.Object) client.Client {
 
 // asks are all answers that a caller of a namespace gets, by name.
 func asks(a answers.Answers, namespace, job string, rule visibility.Rule) map[string]func(context.Context) (any, error) {
-	plan := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "soon"}, Spec: work(namespace, "soon", "own", "vision", "")[0].(*v1alpha1.TrainingJob).Spec}
+	plan := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "soon"}, Spec: work(namespace, "soon", "own", "vision", "", "")[0].(*v1alpha1.TrainingJob).Spec}
 	return map[string]func(context.Context) (any, error){
 		"top":      func(ctx context.Context) (any, error) { return a.Top(ctx, rule) },
 		"queues":   func(ctx context.Context) (any, error) { return a.Queues(ctx, rule) },
@@ -154,12 +152,12 @@ func asks(a answers.Answers, namespace, job string, rule visibility.Rule) map[st
 // TestNoAnswerTellsSecrets walks every answer for eve herself, another user, a user of a cluster
 // and an administrator.
 func TestNoAnswerTellsSecrets(t *testing.T) {
-	objects := box(t, 4)
-	objects = append(objects, work("u-1002", "covertjob", "covert", "vision", "GPU-0")...)
-	objects = append(objects, work("u-1002", "covertjob-2", "covert", "vision", "GPU-1")...)
-	objects = append(objects, work("u-1002", "covertjob-3", "covert", "vision", "GPU-gone")...)
-	objects = append(objects, work("u-1002", "covertjob-waits", "covert", "vision", "")...)
-	objects = append(objects, work("u-1001", "waits", "own", "vision", "")...)
+	objects := append(box(t, "box", 4), &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}})
+	objects = append(objects, work("u-1002", "covertjob", "covert", "vision", "box", "GPU-0")...)
+	objects = append(objects, work("u-1002", "covertjob-2", "covert", "vision", "box", "GPU-1")...)
+	objects = append(objects, work("u-1002", "covertjob-3", "covert", "vision", "box", "GPU-gone")...)
+	objects = append(objects, work("u-1002", "covertjob-waits", "covert", "vision", "", "")...)
+	objects = append(objects, work("u-1001", "waits", "own", "vision", "", "")...)
 	lone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "u-1002", Name: "covertpod", UID: "lone", Annotations: map[string]string{v1alpha1.AnnotationGPUs: "GPU-2"}},
 		Spec: template("covert").Spec, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	lone.Spec.NodeName = "box"
@@ -214,29 +212,37 @@ func TestNoAnswerTellsSecrets(t *testing.T) {
 	}
 }
 
-// BenchmarkAnswers has each answer for 1,000 jobs that hold a GPU each, of ten users. The
-// target is 50 ms for each answer.
+// BenchmarkAnswers has each answer for 1,000 jobs of ten users: on a machine with 8 GPUs, for
+// which all others wait, and on 125 such nodes. The target is 50 ms for each answer.
 func BenchmarkAnswers(b *testing.B) {
-	const jobs = 1000
-	objects := box(b, jobs)
-	for i := range jobs {
-		objects = append(objects, work(fmt.Sprintf("u-%d", 1002+i%10), fmt.Sprintf("job-%d", i), "covert", "vision", fmt.Sprintf("GPU-%d", i))...)
-	}
-	objects = append(objects, work("u-1001", "waits", "own", "vision", "")...)
-	api := reader(b, objects)
-	many := func(uid uint32) string { return fmt.Sprintf("user%d", uid) }
-	a := answers.New(answers.Options{Cache: api, API: api, Logins: many})
-	for name, ask := range asks(a, "u-1001", "waits", visibility.Rule{Own: "u-1001", Login: "user1001", ShowUsers: true}) {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				found, err := ask(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := json.Marshal(found); err != nil {
-					b.Fatal(err)
-				}
+	const jobs, gpus = 1000, 8
+	for shape, nodes := range map[string]int{"machine": 1, "125 nodes": jobs / gpus} {
+		objects := []client.Object{&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}}}
+		for i := range nodes {
+			objects = append(objects, box(b, fmt.Sprintf("box-%d", i), gpus)...)
+		}
+		for i := range jobs {
+			node, gpu := "", ""
+			if i < nodes*gpus {
+				node, gpu = fmt.Sprintf("box-%d", i/gpus), fmt.Sprintf("GPU-%d", i%gpus)
 			}
-		})
+			objects = append(objects, work(fmt.Sprintf("u-%d", 1002+i%10), fmt.Sprintf("job-%d", i), "covert", "vision", node, gpu)...)
+		}
+		objects = append(objects, work("u-1001", "waits", "own", "vision", "", "")...)
+		api := reader(b, objects)
+		a := answers.New(answers.Options{Cache: api, API: api, Logins: func(uid uint32) string { return fmt.Sprintf("user%d", uid) }})
+		for name, ask := range asks(a, "u-1001", "waits", visibility.Rule{Own: "u-1001", Login: "user1001", ShowUsers: true}) {
+			b.Run(shape+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					found, err := ask(b.Context())
+					if err != nil {
+						b.Fatal(err)
+					}
+					if _, err := json.Marshal(found); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

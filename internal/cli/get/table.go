@@ -83,6 +83,9 @@ func (t *tables) run(ctx context.Context) error {
 		if err := t.addUnmade(ctx, serializers, table); err != nil {
 			return err
 		}
+		if err := t.addUsers(ctx, table); err != nil {
+			return err
+		}
 		return t.print(table)
 	}
 	var all *metav1.Table

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 const file = `apiVersion: muster.dev/v1alpha1
@@ -158,7 +159,7 @@ func TestAQuotaIsTold(t *testing.T) {
 			server := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.refused },
 			})
-			_, err := Seen(t.Context(), server, server, "ada", job(t, "1"))
+			_, err := Seen(t.Context(), server, server, visibility.Rule{Own: "default"}, nil, "ada", job(t, "1"))
 			_, told := errors.AsType[*exit.Error](err)
 			if !errors.Is(err, c.refused) || told != c.told {
 				t.Errorf("the error is %v, told as a refusal: %v", err, told)

@@ -149,7 +149,7 @@ func describeNode(node *corev1.Node, pods []corev1.Pod) NodeReport {
 	inventory, _ := device.Inventory(node)
 	n.GPUs, n.HostPorts, n.Quarantined = inventory.GPUs, inventory.HostPorts, inventory.Quarantined
 	n.GoneGPUs = device.GoneFrom(node, pods)
-	n.Shared = shared(n.GPUs, pods)
+	n.Shared = shared(node.Name, n.GPUs, pods)
 	for _, pod := range pods {
 		if pod.Spec.NodeName == node.Name {
 			n.Pods[pod.Status.Phase]++
@@ -158,16 +158,20 @@ func describeNode(node *corev1.Node, pods []corev1.Pod) NodeReport {
 	return n
 }
 
-// shared are those of the GPUs of which pods hold parts.
-func shared(gpus []v1alpha1.GPUDevice, pods []corev1.Pod) []SharedGPU {
+// shared are those of the GPUs of a node of which pods hold parts.
+func shared(node string, gpus []v1alpha1.GPUDevice, pods []corev1.Pod) []SharedGPU {
+	holders := map[string][]device.Holder{}
+	for i := range pods {
+		if pods[i].Spec.NodeName != node || !device.Holds(&pods[i]) || device.ShareOf(&pods[i]) == nil {
+			continue
+		}
+		for _, uuid := range device.Of(&pods[i]) {
+			holders[uuid] = append(holders[uuid], device.HolderOf(&pods[i]))
+		}
+	}
 	var out []SharedGPU
 	for _, gpu := range gpus {
-		one := SharedGPU{Index: gpu.Index, UUID: gpu.UUID}
-		for i := range pods {
-			if holder := device.HolderOf(&pods[i]); holder.Share != nil && device.Holds(&pods[i]) && slices.Contains(device.Of(&pods[i]), gpu.UUID) {
-				one.Holders = append(one.Holders, holder)
-			}
-		}
+		one := SharedGPU{Index: gpu.Index, UUID: gpu.UUID, Holders: holders[gpu.UUID]}
 		slices.SortFunc(one.Holders, func(a, b device.Holder) int {
 			return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.String(), b.String()))
 		})

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/manager"
 	"github.com/muster-dev/muster/internal/nodetest"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 func TestMain(m *testing.M) {
@@ -126,7 +127,7 @@ func (w *walk) settled(loud bool) bool {
 		if j.DeletionTimestamp != nil {
 			continue
 		}
-		a, err := why.Seen(w.t.Context(), w.api, "default", j.Name)
+		a, err := why.Seen(w.t.Context(), w.api, visibility.Rule{Own: "default"}, nil, "default", j.Name)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
