@@ -211,38 +211,3 @@ func TestNoAnswerTellsSecrets(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkAnswers has each answer for 1,000 jobs of ten users: on a machine with 8 GPUs, for
-// which all others wait, and on 125 such nodes. The target is 50 ms for each answer.
-func BenchmarkAnswers(b *testing.B) {
-	const jobs, gpus = 1000, 8
-	for shape, nodes := range map[string]int{"machine": 1, "125 nodes": jobs / gpus} {
-		objects := []client.Object{&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}}}
-		for i := range nodes {
-			objects = append(objects, box(b, fmt.Sprintf("box-%d", i), gpus)...)
-		}
-		for i := range jobs {
-			node, gpu := "", ""
-			if i < nodes*gpus {
-				node, gpu = fmt.Sprintf("box-%d", i/gpus), fmt.Sprintf("GPU-%d", i%gpus)
-			}
-			objects = append(objects, work(fmt.Sprintf("u-%d", 1002+i%10), fmt.Sprintf("job-%d", i), "covert", "vision", node, gpu)...)
-		}
-		objects = append(objects, work("u-1001", "waits", "own", "vision", "", "")...)
-		api := reader(b, objects)
-		a := answers.New(answers.Options{Cache: api, API: api, Logins: func(uid uint32) string { return fmt.Sprintf("user%d", uid) }})
-		for name, ask := range asks(a, "u-1001", "waits", visibility.Rule{Own: "u-1001", Login: "user1001", ShowUsers: true}) {
-			b.Run(shape+"/"+name, func(b *testing.B) {
-				for b.Loop() {
-					found, err := ask(b.Context())
-					if err != nil {
-						b.Fatal(err)
-					}
-					if _, err := json.Marshal(found); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}
