@@ -62,9 +62,9 @@ func (b *bench) start() {
 		Now: func() time.Time { return time.Now().Add(time.Duration(b.shift.Load())) }})
 	must(b.t, err)
 	b.Gate = New(Options{Table: table, Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
-	must(b.t, b.Add(Site{Origin: console, Routes: b.console()}))
-	must(b.t, b.Add(Site{Origin: cluster, Prefix: "/muster", Routes: b.console()}))
-	must(b.t, b.Add(Site{Origin: program, Admit: owner, Routes: []Route{{Pattern: "/", Upgrade: "websocket", Scope: "programs",
+	must(b.t, b.Add(b.t.Context(), Site{Origin: console, Routes: b.console()}))
+	must(b.t, b.Add(b.t.Context(), Site{Origin: cluster, Prefix: "/muster", Routes: b.console()}))
+	must(b.t, b.Add(b.t.Context(), Site{Origin: program, Admit: owner, Routes: []Route{{Pattern: "/", Upgrade: "websocket", Scope: "programs",
 		Methods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}, Program: &Program{Scheme: "http", Host: "board", Transport: b.count()}}}}))
 }
 

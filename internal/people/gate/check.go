@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"mime"
@@ -161,7 +162,7 @@ func (p *passage) checkUpgrade(r *http.Request) *Refusal {
 
 // checkOrigin refuses what other origins have a browser send. It never reads Sec-Fetch-Mode.
 func (p *passage) checkOrigin(r *http.Request) *Refusal {
-	if !p.route.Public {
+	if !p.route.Public && !p.route.OwnToken {
 		p.bearer = bearer(r)
 	}
 	changes := p.upgrade || !slices.Contains(reading, r.Method)
@@ -169,7 +170,8 @@ func (p *passage) checkOrigin(r *http.Request) *Refusal {
 	if has && origin != p.site.Origin {
 		return refuse(http.StatusForbidden, "origin", "origin %.100q: only pages of %s may send this", origin, p.site.Origin)
 	}
-	if changes && !has && p.bearer == "" {
+	// A program other than a browser sends no Origin. Its token is the proof; a page cannot hide its Origin.
+	if changes && !has && p.bearer == "" && !p.route.OwnToken {
 		return refuse(http.StatusForbidden, "origin", "a request that changes something needs the header Origin: %s, or a token", p.site.Origin)
 	}
 	if from, has := header(r, "Sec-Fetch-Site"); has {
@@ -200,7 +202,7 @@ func bearer(r *http.Request) string {
 }
 
 func (p *passage) authenticate(r *http.Request) *Refusal {
-	if p.route.Public {
+	if p.route.open() {
 		return nil
 	}
 	var err error
@@ -227,7 +229,7 @@ func (p *passage) authenticate(r *http.Request) *Refusal {
 // know the key. There Sec-Fetch-Site protects. Where a browser does not send it, the Origin protects
 // an upgrade, and other changes need the key.
 func (p *passage) checkKey(r *http.Request) *Refusal {
-	if p.route.Public || p.bearer != "" {
+	if p.route.open() || p.bearer != "" {
 		return nil
 	}
 	changes := p.upgrade || !slices.Contains(reading, r.Method)
@@ -259,6 +261,9 @@ func (p *passage) checkRights(r *http.Request) *Refusal {
 	if p.route.Public {
 		return nil
 	}
+	if p.route.OwnToken {
+		return p.site.admit(r, session.Caller{})
+	}
 	if p.grant.Kind == session.KindToken && (p.route.Scope == "" || !slices.Contains(p.grant.Scopes, p.route.Scope)) {
 		return refuse(http.StatusForbidden, "scope", "token %s: this path needs the scope %q", p.grant.ID, p.route.Scope)
 	}
@@ -270,7 +275,7 @@ func (s *site) admit(r *http.Request, c session.Caller) *Refusal {
 		return nil
 	}
 	if err := s.Admit(r, c); err != nil {
-		return refuse(http.StatusForbidden, "caller", "%.60s may not use %s: %v", c.User, s.Origin, err)
+		return refuse(http.StatusForbidden, "caller", "%.60s may not use %s: %v", cmp.Or(c.User, "this connection"), s.Origin, err)
 	}
 	return nil
 }

@@ -4,6 +4,23 @@
 const link = location.hash.slice(1);
 history.replaceState(null, "", location.pathname);
 
+const chinese = (navigator.languages || []).find((l) => /^(zh|en)\b/i.test(l))?.toLowerCase().startsWith("zh");
+const words = chinese
+  ? {
+      title: "Muster：登录",
+      enter: "登录",
+      question: (name) => `您将以 ${name} 的身份登录。`,
+      lacking: "此页面需要一个链接：请运行 `muster console`。",
+      refused: "链接已被使用或已过期：请再次运行 `muster console`。",
+    }
+  : {
+      title: "Muster: sign in",
+      enter: "Sign in",
+      question: (name) => `You are about to sign in as ${name}.`,
+      lacking: "This page needs a link: run `muster console`.",
+      refused: "",
+    };
+
 const message = document.getElementById("message");
 const button = document.getElementById("enter");
 
@@ -14,7 +31,8 @@ async function send(body) {
     body: JSON.stringify(body),
   });
   if (!answer.ok) {
-    throw new Error((await answer.text()).trim());
+    const text = (await answer.text()).trim();
+    throw new Error((answer.status === 401 && words.refused) || text);
   }
   return answer.json();
 }
@@ -32,11 +50,14 @@ async function enter(user) {
 }
 
 async function start() {
+  document.documentElement.lang = chinese ? "zh" : "en";
+  document.title = words.title;
+  button.textContent = words.enter;
   if (!link) {
-    throw new Error("This page needs a link: run `muster console`.");
+    throw new Error(words.lacking);
   }
-  const { user } = await send({ link });
-  message.textContent = `You are about to sign in as ${user}.`;
+  const { user, name } = await send({ link });
+  message.textContent = words.question(name && name !== user ? `${name} (${user})` : user);
   button.hidden = false;
   button.addEventListener("click", () => enter(user).catch(fail));
   button.focus();

@@ -52,6 +52,8 @@ type exchangeRequest struct {
 
 type exchangeAnswer struct {
 	User string `json:"user"`
+	// Name is the user's name for people.
+	Name string `json:"name,omitempty"`
 	Key  string `json:"key,omitempty"`
 }
 
@@ -76,7 +78,7 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	names := x.site.cookies
 	if asked.User == "" {
 		http.SetCookie(w, makeCookie(names.prefixed+probe, "1", x.gate.table.LinkLife()))
-		write(w, exchangeAnswer{User: caller.User})
+		write(w, exchangeAnswer{User: caller.User, Name: x.gate.name(r.Context(), caller.User)})
 		return
 	}
 	opened, err := x.gate.table.Exchange(r.Context(), session.Exchange{Link: asked.Link, Origin: x.site.Origin, User: asked.User, Browser: r.UserAgent()})

@@ -158,7 +158,7 @@ func TestEntrance(t *testing.T) {
 			}
 		}
 		_, named := b.post(body(""))
-		if diff := cmp.Diff(exchangeAnswer{User: ada.User}, named); diff != "" {
+		if diff := cmp.Diff(exchangeAnswer{User: ada.User, Name: ada.User}, named); diff != "" {
 			t.Fatal(diff)
 		}
 		if answer, _ := b.post(body("unix:1001")); answer.StatusCode != http.StatusUnauthorized {
@@ -234,40 +234,121 @@ func TestSites(t *testing.T) {
 		site Site
 		want string
 	}{
-		"address":         {Site{Origin: "http://127.0.0.1:8080"}, "the host localhost"},
-		"http elsewhere":  {Site{Origin: "http://muster.example.org"}, "the host localhost"},
-		"default port":    {Site{Origin: "https://muster.example.org:443"}, "names no default port"},
-		"path":            {Site{Origin: "https://muster.example.org/"}, "an origin has a scheme"},
-		"capitals":        {Site{Origin: "https://Muster.example.org"}, "in lower case"},
-		"empty":           {Site{}, "an origin has a scheme"},
-		"prefix":          {Site{Origin: console, Prefix: "/a/../b"}, "without an end slash"},
-		"prefix, slash":   {Site{Origin: console, Prefix: "/a/"}, "without an end slash"},
-		"public change":   {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"POST"}, Public: true, Handler: h})}, "GET and HEAD only"},
-		"no methods":      {Site{Origin: console, Routes: one(Route{Pattern: "/a", Handler: h})}, "names its methods"},
-		"TRACE":           {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"TRACE"}, Handler: h})}, `"TRACE"`},
-		"OPTIONS":         {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"OPTIONS"}, Handler: h})}, `"OPTIONS"`},
-		"method pattern":  {Site{Origin: console, Routes: one(Route{Pattern: "GET /a", Methods: []string{"GET"}, Handler: h})}, "begins with /"},
-		"bad pattern":     {Site{Origin: console, Routes: one(Route{Pattern: "/{a", Methods: []string{"GET"}, Handler: h})}, "route"},
-		"the gate's path": {Site{Origin: console, Routes: one(Route{Pattern: Entrance, Methods: []string{"GET"}, Handler: h})}, "conflicts"},
-		"no handler":      {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"GET"}})}, "a handler or a program"},
-		"public program":  {Site{Origin: console, Routes: one(Route{Pattern: "/", Methods: []string{"GET"}, Public: true, Program: board})}, "a public route"},
-		"program below":   {Site{Origin: console, Routes: one(Route{Pattern: "/a/", Methods: []string{"GET"}, Program: board})}, "an origin of its own"},
-		"program, prefix": {Site{Origin: console, Prefix: "/a", Routes: one(Route{Pattern: "/", Methods: []string{"GET"}, Program: board})}, "an origin of its own"},
-		"upgrade":         {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"POST"}, Upgrade: "websocket", Handler: h})}, "allow GET"},
-		"asset":           {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"GET"}, Asset: true, Handler: h})}, "an asset is public"},
+		"address":          {Site{Origin: "http://127.0.0.1:8080"}, "the host localhost"},
+		"http elsewhere":   {Site{Origin: "http://muster.example.org"}, "the host localhost"},
+		"default port":     {Site{Origin: "https://muster.example.org:443"}, "names no default port"},
+		"path":             {Site{Origin: "https://muster.example.org/"}, "an origin has a scheme"},
+		"capitals":         {Site{Origin: "https://Muster.example.org"}, "in lower case"},
+		"empty":            {Site{}, "an origin has a scheme"},
+		"prefix":           {Site{Origin: console, Prefix: "/a/../b"}, "without an end slash"},
+		"prefix, slash":    {Site{Origin: console, Prefix: "/a/"}, "without an end slash"},
+		"public change":    {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"POST"}, Public: true, Handler: h})}, "GET and HEAD only"},
+		"no methods":       {Site{Origin: console, Routes: one(Route{Pattern: "/a", Handler: h})}, "names its methods"},
+		"TRACE":            {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"TRACE"}, Handler: h})}, `"TRACE"`},
+		"OPTIONS":          {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"OPTIONS"}, Handler: h})}, `"OPTIONS"`},
+		"method pattern":   {Site{Origin: console, Routes: one(Route{Pattern: "GET /a", Methods: []string{"GET"}, Handler: h})}, "begins with /"},
+		"bad pattern":      {Site{Origin: console, Routes: one(Route{Pattern: "/{a", Methods: []string{"GET"}, Handler: h})}, "route"},
+		"the gate's path":  {Site{Origin: console, Routes: one(Route{Pattern: Entrance, Methods: []string{"GET"}, Handler: h})}, "conflicts"},
+		"no handler":       {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"GET"}})}, "a handler or a program"},
+		"public program":   {Site{Origin: console, Routes: one(Route{Pattern: "/", Methods: []string{"GET"}, Public: true, Program: board})}, "a public route"},
+		"program below":    {Site{Origin: console, Routes: one(Route{Pattern: "/a/", Methods: []string{"GET"}, Program: board})}, "an origin of its own"},
+		"program, prefix":  {Site{Origin: console, Prefix: "/a", Routes: one(Route{Pattern: "/", Methods: []string{"GET"}, Program: board})}, "an origin of its own"},
+		"upgrade":          {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"POST"}, Upgrade: "websocket", Handler: h})}, "allow GET"},
+		"own token":        {Site{Origin: console, Routes: one(Route{Pattern: "/", Methods: []string{"GET"}, OwnToken: true, Handler: h})}, "has a program"},
+		"own token, scope": {Site{Origin: console, Routes: one(Route{Pattern: "/", Methods: []string{"GET"}, OwnToken: true, Scope: "jobs", Program: board})}, "and no scope"},
+		"asset":            {Site{Origin: console, Routes: one(Route{Pattern: "/a", Methods: []string{"GET"}, Asset: true, Handler: h})}, "an asset is public"},
 	} {
-		if err := New(Options{}).Add(c.site); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := New(Options{}).Add(t.Context(), c.site); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 	b := newBench(t)
-	if err := b.Add(Site{Origin: console}); err == nil {
+	if err := b.Add(b.t.Context(), Site{Origin: console}); err == nil {
 		t.Error("a host was added twice")
 	}
 	mine := b.signIn(ada, program)
 	b.passes("before", request("GET", program, "/", "", mine))
-	b.Remove(program)
+	grant, err := b.table.Session(mine.Cookie.Reveal(), program)
+	must(t, err)
+	ended := make(chan struct{})
+	grant.AfterEnd(func() { close(ended) })
+	must(t, b.Remove(t.Context(), program))
+	<-ended // streams of the program's pages end
 	b.refuses("after", request("GET", program, "/", "", mine), http.StatusMisdirectedRequest)
+}
+
+// TestSiteOfAnotherProgram: a session of a program opens nothing of a later program at the same origin,
+// even if the earlier one was never removed.
+func TestSiteOfAnotherProgram(t *testing.T) {
+	b := newBench(t)
+	mine, at := b.signIn(ada, program), b.signIn(ada, console)
+	b.start()
+	b.refuses("a later program", request("GET", program, "/", "", mine), http.StatusUnauthorized)
+	b.passes("the console", request("GET", console, "/api/jobs", "", at))
+}
+
+// TestOwnToken: a program on a port of its own gets requests without a session, its own token with them,
+// and nothing of Muster's.
+func TestOwnToken(t *testing.T) {
+	const port = "http://localhost:20001"
+	b := newBench(t)
+	b.board = http.DefaultTransport
+	seen := make(chan *http.Request, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "jupyter", Value: "1"})
+		http.SetCookie(w, &http.Cookie{Name: "__Host-muster-8080", Value: "1"})
+		seen <- r
+	}))
+	t.Cleanup(server.Close)
+	refused := error(nil)
+	must(t, b.Add(t.Context(), Site{Origin: port, Admit: func(*http.Request, session.Caller) error { return refused },
+		Routes: []Route{{Pattern: "/", OwnToken: true, Upgrade: "websocket", Methods: []string{"GET", "POST"},
+			Program: &Program{Scheme: "http", Host: server.Listener.Addr().String(), Transport: b.count()}}}}))
+	mine := b.signIn(ada, console)
+	python := func(change func(*http.Request)) *http.Request {
+		r := httptest.NewRequest("POST", "/api/kernels?token=own", strings.NewReader("{}"))
+		r.Host = "localhost:20001"
+		r.Header.Set("Authorization", "token own")
+		r.Header.Set("Cookie", "jupyter=1; __Host-muster-8080="+mine.Cookie.Reveal())
+		r.Header.Set(keyHeader, mine.Key.Reveal())
+		change(r)
+		return r
+	}
+	answer := b.passes("a program", python(func(*http.Request) {}))
+	if cookies := answer.Cookies(); len(cookies) != 1 || cookies[0].Name != "jupyter" {
+		t.Errorf("cookies of the answer: %v", cookies)
+	}
+	got := <-seen
+	if got.Header.Get("Authorization") != "token own" || got.URL.RawQuery != "token=own" || got.Header.Get("Cookie") != "jupyter=1" || got.Header.Get(keyHeader) != "" {
+		t.Errorf("the program sees %s %v", got.URL, got.Header)
+	}
+	for name, change := range map[string]func(*http.Request){
+		"foreign host":   func(r *http.Request) { r.Host = "evil.example" },
+		"the console":    func(r *http.Request) { r.Header.Set("Origin", console) },
+		"foreign page":   func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"foreign socket": upgraded("https://evil.example"),
+		"a method":       func(r *http.Request) { r.Method = "DELETE" },
+		"another user":   func(*http.Request) { refused = stranger{} },
+	} {
+		r := python(change)
+		if answer, reached := b.send(r); reached || answer.StatusCode < 400 {
+			t.Errorf("%s: status %d, reached %v", name, answer.StatusCode, reached)
+		}
+		refused = nil
+	}
+	enter := httptest.NewRequest("POST", Entrance+"/link", strings.NewReader("{}"))
+	enter.Host = "localhost:20001"
+	b.passes("no entrance of Muster's", enter)
+	<-seen
+}
+
+func upgraded(origin string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Method, r.Body, r.ContentLength = "GET", http.NoBody, 0
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "websocket")
+		r.Header.Set("Origin", origin)
+	}
 }
 
 // TestHandlersCannotLoosen: what a handler sets is set again when the answer is sent.
@@ -292,7 +373,7 @@ func TestHandlersCannotLoosen(t *testing.T) {
 		},
 	} {
 		g := New(Options{})
-		must(t, g.Add(Site{Origin: console, Routes: []Route{{Pattern: "/", Methods: []string{"GET"}, Public: true, Handler: h}}}))
+		must(t, g.Add(t.Context(), Site{Origin: console, Routes: []Route{{Pattern: "/", Methods: []string{"GET"}, Public: true, Handler: h}}}))
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Host = "localhost:8080"

@@ -50,7 +50,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // context ends with the session: an open stream does not outlive a revoked or expired one.
 func (p *passage) context(r *http.Request) (context.Context, context.CancelFunc) {
-	if p.route.Public {
+	if p.route.open() {
 		return r.Context(), func() {}
 	}
 	ctx := context.WithValue(r.Context(), grantKey{}, p.grant)

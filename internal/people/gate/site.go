@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -45,6 +46,10 @@ type Route struct {
 	Handler http.Handler
 	// Program is the server of a user to which requests go. Its pattern is "/".
 	Program *Program
+	// OwnToken marks a program that asks for a token of its own, on a port of its own. The gate asks
+	// for no session there: it checks the form of a request, its host and its origin, removes Muster's
+	// secrets and passes the rest on, the program's token too.
+	OwnToken bool
 }
 
 // Program is a server of a user.
@@ -63,7 +68,8 @@ type Site struct {
 	Prefix string
 	Routes []Route
 	// Admit refuses callers, such as those who are not the owner of a program, and exchanges of
-	// links, such as those from a connection of another user. Nil admits all.
+	// links, such as those from a connection of another user. A program with a token of its own has an
+	// empty caller. Nil admits all.
 	Admit func(*http.Request, session.Caller) error
 }
 
@@ -74,6 +80,8 @@ type Options struct {
 	Proxies []netip.Prefix
 	// Log gets refusals, at the level debug; nil means none.
 	Log *slog.Logger
+	// Name returns the name of a user for people, such as the login; nil means the name of the user.
+	Name func(ctx context.Context, user string) string
 }
 
 // Gate is an [http.Handler] with sites. Sites come and go while it serves.
@@ -82,6 +90,7 @@ type Gate struct {
 	proxies []netip.Prefix
 	log     *slog.Logger
 	cross   *http.CrossOriginProtection
+	name    func(ctx context.Context, user string) string
 
 	mu    sync.RWMutex
 	sites map[string]*site // by host
@@ -92,7 +101,11 @@ func New(o Options) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{table: o.Table, proxies: slices.Clone(o.Proxies), log: o.Log, cross: http.NewCrossOriginProtection(), sites: map[string]*site{}}
+	if o.Name == nil {
+		o.Name = func(_ context.Context, user string) string { return user }
+	}
+	return &Gate{table: o.Table, proxies: slices.Clone(o.Proxies), log: o.Log, name: o.Name,
+		cross: http.NewCrossOriginProtection(), sites: map[string]*site{}}
 }
 
 // site is a checked Site.
@@ -106,11 +119,17 @@ type site struct {
 	program *Route
 }
 
-// Add starts to serve a site.
-func (g *Gate) Add(s Site) error {
+// Add starts to serve a site. Sessions that an earlier program had at the same origin end first: this
+// may be another program, after a crash of Muster.
+func (g *Gate) Add(ctx context.Context, s Site) error {
 	made, err := g.build(s)
 	if err != nil {
 		return fmt.Errorf("site %q: %w", s.Origin, err)
+	}
+	if made.program != nil {
+		if err := g.table.RevokeOrigin(ctx, s.Origin); err != nil {
+			return fmt.Errorf("site %q: %w", s.Origin, err)
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,15 +140,28 @@ func (g *Gate) Add(s Site) error {
 	return nil
 }
 
-// Remove stops serving a site. Requests that have passed go on.
-func (g *Gate) Remove(origin string) {
+// Remove stops serving a site and ends its sessions, with the requests that use them.
+func (g *Gate) Remove(ctx context.Context, origin string) error {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	for host, s := range g.sites {
 		if s.Origin == origin {
 			delete(g.sites, host)
 		}
 	}
+	g.mu.Unlock()
+	return g.table.RevokeOrigin(ctx, origin)
+}
+
+// Has reports whether the gate serves an origin.
+func (g *Gate) Has(origin string) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for _, s := range g.sites {
+		if s.Origin == origin {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *Gate) build(s Site) (*site, error) {
@@ -141,7 +173,11 @@ func (g *Gate) build(s Site) (*site, error) {
 		return nil, fmt.Errorf("path prefix %q: give a path without an end slash, such as /muster", s.Prefix)
 	}
 	made := &site{Site: s, host: u.Host, secure: u.Scheme == "https", cookies: namesOf(u), mux: http.NewServeMux(), routes: map[string]*Route{}}
-	for _, r := range append(g.entrance(made), s.Routes...) {
+	routes := s.Routes
+	if !slices.ContainsFunc(routes, func(r Route) bool { return r.OwnToken }) { // such a program has no sessions
+		routes = append(g.entrance(made), routes...)
+	}
+	for _, r := range routes {
 		if err := r.check(); err != nil {
 			return nil, fmt.Errorf("route %q: %w", r.Pattern, err)
 		}
@@ -216,6 +252,9 @@ func (r *Route) check() error {
 			return fmt.Errorf("method %q: a public route allows GET and HEAD only", m)
 		}
 	}
+	if r.OwnToken && (r.Program == nil || r.Public || r.Scope != "") {
+		return fmt.Errorf("a route with a token of its own has a program, and no scope")
+	}
 	if r.Public && (r.Program != nil || r.Upgrade != "" || r.Scope != "") || r.Asset && !r.Public {
 		return fmt.Errorf("a public route has no program, upgrade or scope, and an asset is public")
 	}
@@ -230,6 +269,9 @@ func (r *Route) entrance() bool {
 	_, ok := r.Handler.(*exchange)
 	return ok
 }
+
+// open reports whether the gate asks for no session.
+func (r *Route) open() bool { return r.Public || r.OwnToken }
 
 func (r *Route) bodyBytes() int64 {
 	switch {

@@ -534,3 +534,44 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// TestRevokeOrigin: the sessions and links of a program end with its site; others go on.
+func TestRevokeOrigin(t *testing.T) {
+	table, err := session.Open(t.Context(), session.Options{Store: session.File{Path: filepath.Join(t.TempDir(), "sessions.json")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada := session.Caller{User: "unix:1000"}
+	open := func(origin string) (cookie string, unused string) {
+		t.Helper()
+		link, err := table.Link(ada, origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := table.Exchange(t.Context(), session.Exchange{Link: link.Reveal(), Origin: origin, User: ada.User})
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := table.Link(ada, origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return opened.Cookie.Reveal(), second.Reveal()
+	}
+	const board, console = "http://board-1000.localhost:8080", "http://localhost:8080"
+	gone, goneLink := open(board)
+	kept, keptLink := open(console)
+	if err := table.RevokeOrigin(t.Context(), board); err != nil {
+		t.Fatal(err)
+	}
+	_, atSite := table.Session(gone, board)
+	_, link := table.LinkCaller(goneLink, board)
+	if !errors.Is(atSite, session.ErrUnknown) || !errors.Is(link, session.ErrUnknown) {
+		t.Errorf("after the end of the site: session %v, link %v", atSite, link)
+	}
+	_, atSite = table.Session(kept, console)
+	_, link = table.LinkCaller(keptLink, console)
+	if atSite != nil || link != nil {
+		t.Errorf("at the other site: session %v, link %v", atSite, link)
+	}
+}

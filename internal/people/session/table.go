@@ -271,6 +271,29 @@ func (t *Table) RevokeUser(ctx context.Context, user string) error {
 	return t.revoked(ctx)
 }
 
+// RevokeOrigin ends all links and sessions at an origin, whose server is gone. It stores nothing if there
+// are none.
+func (t *Table) RevokeOrigin(ctx context.Context, origin string) error {
+	t.mu.Lock()
+	ended := false
+	for _, r := range t.records {
+		if r.Kind == KindSession && r.Origin == origin {
+			t.remove(r)
+			ended = true
+		}
+	}
+	for id, l := range t.links {
+		if l.origin == origin {
+			delete(t.links, id)
+		}
+	}
+	t.mu.Unlock()
+	if !ended {
+		return nil
+	}
+	return t.revoked(ctx)
+}
+
 func (t *Table) revoked(ctx context.Context) error {
 	if err := t.save(ctx); err != nil {
 		return fmt.Errorf("ended now, but a restart may bring it back: %w", err)
