@@ -66,6 +66,8 @@ type Embedded struct {
 	// UserProcesses is the highest number of processes and threads of one user, on a machine that
 	// several users share. Default: a third of what the machine allows.
 	UserProcesses int64 `json:"userProcesses,omitempty"`
+	// Console is the HTTP server for people.
+	Console Console `json:"console"`
 	// Retention says how long what nobody refers to any more is kept in the
 	// data folder.
 	Retention Retention `json:"retention"`
@@ -183,6 +185,9 @@ func (c Embedded) Validate() error {
 	}
 	if c.S3.Port < 0 || c.S3.Port > 65535 {
 		return fmt.Errorf("s3: port %d: allowed are 1 to 65535, and 0 for 6480 or any", c.S3.Port)
+	}
+	if err := c.Console.validate(); err != nil {
+		return fmt.Errorf("console: %w", err)
 	}
 	if !slices.Contains([]Tier{TierAuto, TierPlain, TierIsolated}, c.Tier) {
 		return fmt.Errorf("tier %q: allowed are %s, %s and %s", c.Tier, TierAuto, TierPlain, TierIsolated)

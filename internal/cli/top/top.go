@@ -156,6 +156,9 @@ func (o *options) sees(server client.Reader, local Sampler) func(context.Context
 	}
 }
 
+// Look reports what a reader may see, without measurements.
+func Look(ctx context.Context, reader client.Reader) (Report, error) { return look(ctx, reader, nil) }
+
 // look reads nodes and pods, and measures what is here.
 func look(ctx context.Context, reader client.Reader, local Sampler) (Report, error) {
 	nodes, err := snapshot.Nodes(ctx, reader)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -62,6 +63,7 @@ type machine struct {
 
 	plane   *controlplane.ControlPlane
 	users   *account.Directory
+	sockets []net.Listener // of systemd
 	gpus    gpu.Source
 	runtime *process.Runtime
 	network *network.Network
@@ -119,6 +121,9 @@ func (m *machine) run(ctx context.Context) (err error) {
 		err = errors.Join(err, m.home.Write(m.state))
 	}()
 	m.openLog()
+	if err := m.takeSockets(); err != nil {
+		return err
+	}
 	// 1. What does not need one another, side by side.
 	if err := m.prepare(ctx); err != nil {
 		return errors.Join(err, m.close())
@@ -247,16 +252,11 @@ func (m *machine) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	if m.network != nil {
-		dns, err := network.ServeDNS(ctx, network.DNSOptions{
-			Listen: netip.AddrPortFrom(m.network.Gateway(), 53), Resolver: n.Directory(),
-			Local: []netip.Prefix{m.network.PodCIDR(), m.network.ServiceCIDR()},
-		})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = dns.Close() }()
+	closeDNS, err := m.serveDNS(ctx, n)
+	if err != nil {
+		return err
 	}
+	defer closeDNS()
 	group.Go(func() error { return named("the node", n.Run(ctx)) })
 	group.Go(func() error { return m.runGuard(ctx) })
 	group.Go(func() error { return named("the controllers", controllers.Start(ctx)) })
@@ -277,6 +277,7 @@ func (m *machine) serve(ctx context.Context) error {
 	group.Go(func() error { return named("the upkeep of code and environments", keeper.Run(ctx, n.Ready())) })
 	group.Go(func() error { return named("the upkeep of data", collector.Run(ctx, n.Ready())) })
 	group.Go(func() error { return named("the S3 gateway", s3.serve(ctx)) })
+	group.Go(func() error { return m.runConsole(ctx) })
 	group.Go(func() error {
 		if err := m.announce(ctx, n, s3.listens); err != nil {
 			return err
@@ -287,6 +288,21 @@ func (m *machine) serve(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// serveDNS answers names of Services for pods of the isolated tier.
+func (m *machine) serveDNS(ctx context.Context, n *node.Node) (stop func(), err error) {
+	if m.network == nil {
+		return func() {}, nil
+	}
+	dns, err := network.ServeDNS(ctx, network.DNSOptions{
+		Listen: netip.AddrPortFrom(m.network.Gateway(), 53), Resolver: n.Directory(),
+		Local: []netip.Prefix{m.network.PodCIDR(), m.network.ServiceCIDR()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = dns.Close() }, nil
 }
 
 // announce says that everything is ready, once it is.

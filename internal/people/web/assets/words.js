@@ -1,0 +1,91 @@
+"use strict";
+
+// The words of the pages, in each language. The browser's order of languages decides.
+const languages = {
+  en: {
+    skip: "To the content",
+    leave: "Sign out",
+    gpus: "GPUs",
+    node: "Node",
+    model: "Model",
+    state: "State",
+    holder: "Held by",
+    since: "Since",
+    sessions: "Sessions and tokens",
+    kind: "Kind",
+    name: "Name",
+    origin: "Address",
+    seen: "Last request",
+    expires: "Expires",
+    action: "Action",
+    session: "session",
+    token: "token",
+    this: "this session",
+    revoke: "Revoke",
+    revokeOf: (name) => `Revoke ${name}`,
+    revoked: (name) => `${name} was revoked.`,
+    expired: "expired",
+    free: "free",
+    held: "held",
+    shared: "shared",
+    foreign: "used by another program",
+    unhealthy: "unhealthy",
+    notReady: "node not ready",
+    noGPUs: "No node has a GPU.",
+    summary: (free, all) => `${free} of ${all} GPUs are free.`,
+    who: (name, api) => (api ? `Signed in as ${name}; the API knows you as ${api}` : `Signed in as ${name}`),
+    signIn: "You are not signed in. Run `muster console` and open its link.",
+    left: "You have signed out. `muster console` signs you in again.",
+    ended: "Your session has ended. Run `muster console` to sign in again.",
+    away: "Muster does not answer. This page tries again.",
+    simulated: "simulated",
+  },
+  zh: {
+    skip: "跳到内容",
+    leave: "退出登录",
+    gpus: "GPU",
+    node: "节点",
+    model: "型号",
+    state: "状态",
+    holder: "使用者",
+    since: "开始时间",
+    sessions: "会话与令牌",
+    kind: "类型",
+    name: "名称",
+    origin: "地址",
+    seen: "最近请求",
+    expires: "到期时间",
+    action: "操作",
+    session: "会话",
+    token: "令牌",
+    this: "当前会话",
+    revoke: "撤销",
+    revokeOf: (name) => `撤销 ${name}`,
+    revoked: (name) => `已撤销 ${name}。`,
+    expired: "已过期",
+    free: "空闲",
+    held: "占用",
+    shared: "共享",
+    foreign: "被其他程序使用",
+    unhealthy: "异常",
+    notReady: "节点未就绪",
+    noGPUs: "没有节点带有 GPU。",
+    summary: (free, all) => `共 ${all} 块 GPU，其中 ${free} 块空闲。`,
+    who: (name, api) => (api ? `已登录为 ${name}；API 中的身份为 ${api}` : `已登录为 ${name}`),
+    signIn: "您尚未登录。请运行 `muster console` 并打开其链接。",
+    left: "您已退出登录。运行 `muster console` 可再次登录。",
+    ended: "您的会话已结束。请运行 `muster console` 重新登录。",
+    away: "Muster 没有响应。此页面将重试。",
+    simulated: "模拟",
+  },
+};
+
+const language = (navigator.languages || [navigator.language])
+  .map((l) => l.toLowerCase().split("-")[0])
+  .find((l) => l in languages) || "en";
+const words = languages[language];
+
+document.documentElement.lang = language;
+for (const element of document.querySelectorAll("[data-word]")) {
+  element.textContent = words[element.dataset.word];
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package web
+
+func closeOnExec(int) {}

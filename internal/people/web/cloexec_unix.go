@@ -1,0 +1,7 @@
+//go:build unix
+
+package web
+
+import "syscall"
+
+func closeOnExec(fd int) { syscall.CloseOnExec(fd) }

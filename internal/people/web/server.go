@@ -1,0 +1,225 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/muster-dev/muster/internal/people/gate"
+	"github.com/muster-dev/muster/internal/people/loopback"
+	"github.com/muster-dev/muster/internal/people/session"
+)
+
+const (
+	// mostConnections bounds the descriptors that callers without a session can hold.
+	mostConnections = 512
+	// mostPorts bounds the local ports at which tunnels serve the console.
+	mostPorts = 32
+	// closing is the time that requests have when the server ends.
+	closing = 2 * time.Second
+)
+
+// Options are the parts of a server.
+type Options struct {
+	Table *session.Table
+	// Port is the port of the console on this machine.
+	Port int
+	// TLS says that the server itself speaks TLS, so that http://localhost is not served.
+	TLS bool
+	// External is the address for browsers elsewhere, such as https://gpu.example.org/muster; nil if
+	// there is none.
+	External *url.URL
+	// Proxies are the addresses of reverse proxies.
+	Proxies []netip.Prefix
+	Passage Passage
+	Answers Answers
+	// Admit refuses requests of connections that are not the caller's, such as [Connections.Admit]; nil
+	// admits all.
+	Admit func(*http.Request, session.Caller) error
+	// Name returns the name of a user for people.
+	Name func(ctx context.Context, user string) string
+	// Version is the program's.
+	Version string
+	// Refresh is the time between two answers of the watch; 0 means 3 s.
+	Refresh time.Duration
+	// Log gets errors; nil means none.
+	Log *slog.Logger
+}
+
+// Server is the console at all of its origins.
+type Server struct {
+	o    Options
+	gate *gate.Gate
+
+	adding sync.Mutex // one change of the local ports at a time
+	ports  []int
+}
+
+// New returns a server. It serves nothing before [Server.Serve].
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Name == nil {
+		o.Name = func(_ context.Context, user string) string { return user }
+	}
+	if o.Refresh == 0 {
+		o.Refresh = 3 * time.Second
+	}
+	s := &Server{o: o, gate: gate.New(gate.Options{Table: o.Table, Proxies: o.Proxies, Log: o.Log, Name: o.Name})}
+	if o.External != nil {
+		if err := s.add(ctx, o.External.Scheme+"://"+o.External.Host, strings.TrimSuffix(o.External.Path, "/")); err != nil {
+			return nil, err
+		}
+	}
+	if o.TLS {
+		if o.External == nil {
+			return nil, errors.New("a server with a certificate needs its address for browsers, such as https://gpu.example.org:6490")
+		}
+		return s, nil
+	}
+	if err := s.add(ctx, localOrigin(o.Port), ""); err != nil {
+		return nil, err
+	}
+	return s, s.restore(ctx)
+}
+
+func localOrigin(port int) string { return "http://localhost:" + strconv.Itoa(port) }
+
+func (s *Server) add(ctx context.Context, origin, prefix string) error {
+	return s.gate.Add(ctx, gate.Site{Origin: origin, Prefix: prefix, Routes: s.routes(), Admit: s.o.Admit})
+}
+
+// restore serves the local ports at which sessions count that a former process has opened.
+func (s *Server) restore(ctx context.Context) error {
+	for _, e := range s.o.Table.List("") {
+		rest, ok := strings.CutPrefix(e.Origin, "http://localhost:")
+		port, err := strconv.Atoi(rest)
+		if !ok || err != nil || e.Kind != session.KindSession || e.Origin != localOrigin(port) {
+			continue
+		}
+		if err := s.serveAt(ctx, port); err != nil {
+			s.o.Log.WarnContext(ctx, "the console is not served for a tunnel", "port", port, "error", err)
+		}
+	}
+	return nil
+}
+
+// serveAt serves the console at another local port, to which a tunnel leads.
+func (s *Server) serveAt(ctx context.Context, port int) error {
+	if port < 1 || port > 65535 {
+		return fmt.Errorf("port %d: allowed are 1 to 65535", port)
+	}
+	s.adding.Lock()
+	defer s.adding.Unlock()
+	if s.gate.Has(localOrigin(port)) {
+		return nil
+	}
+	if len(s.ports) >= mostPorts {
+		if err := s.release(ctx); err != nil {
+			return err
+		}
+	}
+	if len(s.ports) >= mostPorts {
+		return fmt.Errorf("port %d: tunnels serve the console at %d ports already; revoke sessions that are not needed (`muster session list`)", port, len(s.ports))
+	}
+	if err := s.add(ctx, localOrigin(port), ""); err != nil {
+		return err
+	}
+	s.ports = append(s.ports, port)
+	return nil
+}
+
+// release stops serving ports without a session.
+func (s *Server) release(ctx context.Context) error {
+	used := map[string]bool{}
+	for _, e := range s.o.Table.List("") {
+		used[e.Origin] = true
+	}
+	var err error
+	s.ports = slices.DeleteFunc(s.ports, func(port int) bool {
+		if used[localOrigin(port)] {
+			return false
+		}
+		err = errors.Join(err, s.gate.Remove(ctx, localOrigin(port)))
+		return true
+	})
+	return err
+}
+
+// Link returns a link by which a caller signs in: at a local port for a tunnel, else at the external
+// address, else at the server's own port.
+func (s *Server) Link(ctx context.Context, caller session.Caller, port int) (string, error) {
+	origin, prefix := localOrigin(s.o.Port), ""
+	switch {
+	case port != 0 && s.o.TLS:
+		return "", errors.New("this console has a certificate, so a tunnel does not serve it: open " + s.o.External.String())
+	case port != 0:
+		if err := s.serveAt(ctx, port); err != nil {
+			return "", err
+		}
+		origin = localOrigin(port)
+	case s.o.External != nil:
+		origin, prefix = s.o.External.Scheme+"://"+s.o.External.Host, strings.TrimSuffix(s.o.External.Path, "/")
+	}
+	secret, err := s.o.Table.Link(caller, origin)
+	if err != nil {
+		return "", err
+	}
+	return origin + prefix + gate.Entrance + "#" + secret.Reveal(), nil
+}
+
+// Table returns the table of sessions and tokens.
+func (s *Server) Table() *session.Table { return s.o.Table }
+
+// Serve serves listeners until ctx ends or one of them fails, and closes them. A certificate that is not
+// nil is that of all of them.
+func (s *Server) Serve(ctx context.Context, certificate *Certificate, listeners ...net.Listener) error {
+	server := s.gate.Server()
+	server.ConnContext = loopback.Context
+	if certificate != nil {
+		server.TLSConfig = certificate.config()
+	}
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() {
+			l := netutil.LimitListener(l, mostConnections)
+			if certificate != nil {
+				ended <- server.ServeTLS(l, "", "")
+				return
+			}
+			ended <- server.Serve(l)
+		}()
+	}
+	left := len(listeners)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+		left--
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	if stopped := server.Shutdown(last); stopped != nil { // streams end only with their connections
+		_ = server.Close()
+	}
+	for range left {
+		<-ended
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
