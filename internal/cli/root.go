@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/apply"
 	"github.com/muster-dev/muster/internal/cli/completion"
 	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/console"
 	"github.com/muster-dev/muster/internal/cli/cp"
 	"github.com/muster-dev/muster/internal/cli/credential"
 	"github.com/muster-dev/muster/internal/cli/data"
@@ -33,10 +34,12 @@ import (
 	"github.com/muster-dev/muster/internal/cli/release"
 	"github.com/muster-dev/muster/internal/cli/resume"
 	"github.com/muster-dev/muster/internal/cli/run"
+	"github.com/muster-dev/muster/internal/cli/session"
 	"github.com/muster-dev/muster/internal/cli/shell"
 	"github.com/muster-dev/muster/internal/cli/simulate"
 	"github.com/muster-dev/muster/internal/cli/suspend"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/cli/token"
 	"github.com/muster-dev/muster/internal/cli/top"
 	"github.com/muster-dev/muster/internal/cli/uninstall"
 	"github.com/muster-dev/muster/internal/cli/unpause"
@@ -90,11 +93,11 @@ func Execute(ctx context.Context, args []string, streams terminal.Streams, more 
 // verbs are the package's own, in the order of the groups that help shows.
 var verbs = map[string][]Verb{
 	"run":     {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
-	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
+	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New, console.New},
 	"inside":  {shell.New, cp.New, kubectl.New},
 	"data":    {data.New, pipeline.New},
 	"cluster": {install.New, uninstall.New, node.New, user.New},
-	"other":   {completion.New, credential.New, pause.New, unpause.New, queue.New, simulate.New, version.New},
+	"other":   {completion.New, credential.New, pause.New, unpause.New, queue.New, session.New, simulate.New, token.New, version.New},
 }
 
 // New returns the root command with its own verbs and those that are added.
