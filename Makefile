@@ -30,7 +30,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT = $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-two-at-a-time test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest fuzz vulnerabilities
+.PHONY: help build shim test test-two-at-a-time test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest test-browser browser-deps fuzz vulnerabilities
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -69,7 +69,7 @@ test: test-unit ## the tests that every change must pass; needs root
 # with the name of its suite. Beside the end-to-end suite the processors are short, and tests with
 # deadlines fail.
 test-two-at-a-time:
-	@MUSTER_TEST_LABEL=1 $(MAKE) --no-print-directory --keep-going --jobs=2 test-kubernetes-agent test-kubernetes-plugin test-embedded test-kubernetes-chaos test-images test-mounts test-python test-clients
+	@MUSTER_TEST_LABEL=1 $(MAKE) --no-print-directory --keep-going --jobs=2 test-kubernetes-agent test-kubernetes-plugin test-embedded test-kubernetes-chaos test-images test-mounts test-python test-clients test-browser
 
 test-unit: shim $(GOTESTSUM) ## unit tests; no API server
 	@$(SUITE) -short -skip '^TestEveryGuardIsNeeded$$' unit $(UNIT)
@@ -144,8 +144,11 @@ test-clients-latest: $(GOTESTSUM) ## the same with the newest releases of these 
 	@hack/clients-deps latest
 	@$(HEAVY) -fresh -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients-latest ./internal/gateway ./internal/rendezvous
 
+test-browser: browser-deps $(GOTESTSUM) ## the console in a real Chromium: sign-in, cookies, sessions, pages of other ports, languages
+	@$(SUITE) -tags browser -timeout 10m -run '^TestBrowser' browser ./internal/people/web
+
 test-all: ## every suite except test-gpu and test-clients-latest, and lint; no cached results: hours
-	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-python test-images test-cluster test-conformance test-chaos test-autoscaler lint
+	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-browser test-python test-images test-cluster test-conformance test-chaos test-autoscaler lint
 	@$(MAKE) --no-print-directory test-dist DIST_TESTED=all
 
 test-times: ## the thirty costliest tests of the last run of each suite
@@ -162,6 +165,9 @@ test-deps:
 
 clients-deps:
 	@hack/clients-deps
+
+browser-deps:
+	@hack/browser-deps
 
 lint: $(GOLANGCI) ## import rules and linters, without exceptions
 	@$(GOLANGCI) run --allow-parallel-runners

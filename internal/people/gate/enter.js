@@ -3,6 +3,8 @@
 // The link's secret is the fragment. It leaves the address bar and the history at once.
 const link = location.hash.slice(1);
 history.replaceState(null, "", location.pathname);
+// Another link in the same tab changes the fragment only.
+addEventListener("hashchange", () => location.reload());
 
 const chinese = (navigator.languages || []).find((l) => /^(zh|en)\b/i.test(l))?.toLowerCase().startsWith("zh");
 const words = chinese
