@@ -32,6 +32,22 @@ func TestLoad(t *testing.T) {
 		{"s3", head + "s3: {port: 9000}\n", func(c *Embedded) { c.S3.Port = 9000 }, ""},
 		{"no s3", head + "s3: {disabled: true}\n", func(c *Embedded) { c.S3.Disabled = true }, ""},
 		{"s3 port", head + "s3: {port: 65536}\n", nil, "s3: port 65536: allowed are 1 to 65535"},
+		{"console", head + "console: {port: 9000, url: https://gpu.example.org/muster, proxies: [10.0.0.0/8, 127.0.0.1], address: 0.0.0.0}\n", func(c *Embedded) {
+			c.Console = Console{Port: 9000, URL: "https://gpu.example.org/muster", Proxies: []string{"10.0.0.0/8", "127.0.0.1"}, Address: "0.0.0.0"}
+		}, ""},
+		{"console with a certificate", head + "console: {url: https://gpu.example.org:6490, certificate: /a.crt, key: /a.key}\n", func(c *Embedded) {
+			c.Console = Console{URL: "https://gpu.example.org:6490", Certificate: "/a.crt", Key: "/a.key"}
+		}, ""},
+		{"console port", head + "console: {port: -1}\n", nil, "console: port -1: allowed are 1 to 65535"},
+		{"console open to all", head + "console: {address: 0.0.0.0}\n", nil, "give a certificate and its key, or the proxies"},
+		{"console address", head + "console: {address: box}\n", nil, `address "box": give an IP address`},
+		{"console over http", head + "console: {url: http://gpu.example.org, proxies: [10.0.0.1]}\n", nil, "give https"},
+		{"console below a slash", head + "console: {url: https://gpu.example.org/a/, proxies: [10.0.0.1]}\n", nil, "without an end slash"},
+		{"console without TLS", head + "console: {url: https://gpu.example.org}\n", nil, "needs a certificate and its key, or the proxies"},
+		{"console without url", head + "console: {proxies: [10.0.0.1]}\n", nil, "need url"},
+		{"console key", head + "console: {certificate: /a.crt}\n", nil, "needs its key"},
+		{"console file", head + "console: {certificate: a.crt, key: /a.key, url: https://a.example}\n", nil, "give an absolute path"},
+		{"console proxies", head + "console: {proxies: [ten], url: https://a.example}\n", nil, `proxies: "ten": give an address or a network`},
 		{"tier", head + "tier: strong\n", nil, "allowed are auto, plain and isolated"},
 		{"ports", head + "hostPorts: {first: 9, last: 3}\n", nil, "first not above last"},
 		{"one of two retentions", head + "retention: {code: 24h}\n", func(c *Embedded) { c.Retention.Code = Duration(24 * time.Hour) }, ""},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/door/visitor"
@@ -228,6 +229,19 @@ func (r *reached) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.
 		return nil, err
 	}
 	return r.RESTMapper.RESTMapping(kind, versions...)
+}
+
+// Mapper returns the mapping of kinds for a server of a configuration, as [Factory.Mapper] does.
+func Mapper(config *rest.Config) (meta.RESTMapper, error) {
+	connections, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	found, err := apiutil.NewDynamicRESTMapper(config, connections)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{known(), found}}, nil
 }
 
 // known maps the kinds that every server of Muster has. Only full names and

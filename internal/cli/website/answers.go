@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/top"
@@ -43,13 +42,9 @@ func newAnswers(config *rest.Config) (*answers, error) {
 	if err != nil {
 		return nil, err
 	}
-	connections, err := rest.HTTPClientFor(config)
+	mapper, err := connection.Mapper(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	mapper, err := apiutil.NewDynamicRESTMapper(config, connections)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, err
 	}
 	return &answers{scheme: scheme, mapper: mapper}, nil
 }
