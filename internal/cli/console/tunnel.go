@@ -66,7 +66,7 @@ func (o *options) tunnel(ctx context.Context) error {
 	}
 	if err := o.show(ctx, link); err != nil {
 		cancel()
-		<-ended
+		_ = <-ended // the first error counts
 		return err
 	}
 	if _, err := fmt.Fprintf(o.factory.Streams.Err, "muster: the tunnel to %s is open until ^C\n", o.ssh); err != nil {
@@ -153,7 +153,7 @@ func opened(ctx context.Context, port int, ended <-chan error) error {
 		}
 		select {
 		case <-ctx.Done():
-			<-ended
+			_ = <-ended // ^C ended it
 			return exit.With(exit.Interrupted, nil)
 		case err := <-ended:
 			return fmt.Errorf("ssh made no tunnel: %w", errors.Join(err, errTunnel))

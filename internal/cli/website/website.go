@@ -132,7 +132,10 @@ func (c *Console) Run(ctx context.Context) error {
 		c.table.Run(ctx, func(err error) { c.o.Log.Warn("the sessions of the console", "error", err) })
 		return nil
 	})
-	group.Go(func() error { return c.serve(ctx) })
+	group.Go(func() error {
+		c.serve(ctx)
+		return nil
+	})
 	return group.Wait()
 }
 
@@ -170,9 +173,9 @@ func (c *Console) became(server *web.Server, port int, err error) {
 }
 
 // serve serves the console, again and again while its port is taken.
-func (c *Console) serve(ctx context.Context) error {
+func (c *Console) serve(ctx context.Context) {
 	listeners := c.o.Passed
-	for {
+	for ctx.Err() == nil {
 		var err error
 		if len(listeners) == 0 {
 			listeners, err = web.Listen(ctx, c.o.Config.Address, c.Port())
@@ -181,16 +184,14 @@ func (c *Console) serve(ctx context.Context) error {
 			err = c.serveAt(ctx, listeners)
 			listeners = nil
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 		if _, taken := errors.AsType[*web.TakenError](err); taken {
 			err = fmt.Errorf("%w: stop that program, or choose another port in config.yaml, such as console: {port: %d}; Muster tries again every %s", err, DefaultPort+10, again)
 		}
-		c.became(nil, 0, err)
+		if ctx.Err() == nil {
+			c.became(nil, 0, err)
+		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(again):
 		}
 	}

@@ -1,6 +1,6 @@
 // Package loopback tells which user of the machine is at the other end of a TCP connection.
 //
-// The kernel lists the sockets of this network namespace, each with the uid of its process
+// The kernel tells the uid of each socket of this network namespace: by sock_diag, else in its lists
 // (/proc/net/tcp and tcp6). A server on localhost compares that uid with the user of a session: a
 // stolen cookie, link or key is then of no use to another user of the machine.
 //

@@ -19,23 +19,35 @@ const established = "01"
 
 // find returns the user of the socket at client that is connected to server.
 func find(client, server netip.AddrPort) (uint32, error) {
-	for _, list := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		f, err := os.Open(list)
+	uid, found, err := diagnose(client, server)
+	if errors.Is(err, errNoDiag) {
+		uid, found, err = list(client, server)
+	}
+	switch {
+	case found || err != nil:
+		return uid, err
+	case client.Addr().IsLoopback():
+		return 0, errHidden
+	}
+	return 0, ErrRemote
+}
+
+// list looks for the socket in all of the kernel's lists.
+func list(client, server netip.AddrPort) (uint32, bool, error) {
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a kernel without IPv6
 		}
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		uid, found, err := search(f, client, server)
 		if err = errors.Join(err, f.Close()); found || err != nil {
-			return uid, err
+			return uid, found, err
 		}
 	}
-	if client.Addr().IsLoopback() {
-		return 0, errHidden
-	}
-	return 0, ErrRemote
+	return 0, false, nil
 }
 
 // search looks for a socket in one of the kernel's lists.

@@ -21,7 +21,7 @@ import (
 // TestMain runs, when asked to, the other user of TestUsers.
 func TestMain(m *testing.M) {
 	if address := os.Getenv("LOOPBACK_TEST_ASK"); address != "" {
-		if err := ask(address, os.Stdout); err != nil {
+		if err := get(address, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func ask(address string, out io.Writer) error {
+func get(address string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, http.NoBody)
@@ -156,10 +156,74 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// BenchmarkFind is the cost for each new connection.
+// TestTwoWays: sock_diag and the lists agree about the two ends of a connection, and about one that there
+// is not.
+func TestTwoWays(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			t.Logf("no IPv6 here: %v", err)
+			continue
+		}
+		client, server := connect(t, l)
+		unused := netip.AddrPortFrom(client.Addr(), 1)
+		for name, c := range map[string]struct {
+			local, remote netip.AddrPort
+			found         bool
+		}{"client": {client, server, true}, "server": {server, client, true}, "other": {unused, server, false}, "listener": {server, unused, false}} {
+			uid, found, err := list(c.local, c.remote)
+			if err != nil || found != c.found || found && int(uid) != os.Geteuid() {
+				t.Errorf("%s, %s by the lists: uid %d, found %t, error %v", address, name, uid, found, err)
+			}
+			if name == "other" || name == "listener" {
+				continue // its server's end is not there, so sock_diag counts as absent
+			}
+			uid, found, err = diagnose(c.local, c.remote)
+			if errors.Is(err, errNoDiag) {
+				t.Logf("%s: %v", address, err)
+				continue
+			}
+			if err != nil || found != c.found || int(uid) != os.Geteuid() {
+				t.Errorf("%s, %s by sock_diag: uid %d, found %t, error %v", address, name, uid, found, err)
+			}
+		}
+	}
+}
+
+// connect returns both ends of a connection that lasts until the test ends.
+func connect(t testing.TB, l net.Listener) (client, server netip.AddrPort) {
+	t.Helper()
+	t.Cleanup(func() { _ = l.Close() })
+	at := l.Addr().String()
+	if _, port, _ := net.SplitHostPort(at); strings.HasPrefix(at, "[::]") {
+		at = "127.0.0.1:" + port
+	}
+	mine, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = mine.Close(), theirs.Close() })
+	return plain(netip.MustParseAddrPort(mine.LocalAddr().String())), plain(netip.MustParseAddrPort(theirs.LocalAddr().String()))
+}
+
+// BenchmarkFind is the cost for each new connection: by sock_diag, and by the lists where there is none.
 func BenchmarkFind(b *testing.B) {
-	client, server := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
-	for b.Loop() {
-		_, _ = find(client, server)
+	l, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, server := connect(b, l)
+	for name, ask := range map[string]func(_, _ netip.AddrPort) (uint32, bool, error){"diag": diagnose, "lists": list} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, found, err := ask(client, server); !found || err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

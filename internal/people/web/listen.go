@@ -23,6 +23,9 @@ func (e *TakenError) Error() string { return fmt.Sprintf("%s is taken by another
 // Unwrap returns the error of the kernel.
 func (e *TakenError) Unwrap() error { return e.Err }
 
+// wsaAddressInUse is EADDRINUSE of Windows.
+const wsaAddressInUse = syscall.Errno(10048)
+
 // Listen listens at an address, or, without one, at a port of both loopback addresses: browsers try
 // [::1] first for localhost, and another user could listen there otherwise.
 func Listen(ctx context.Context, address string, port int) (all []net.Listener, err error) {
@@ -42,7 +45,7 @@ func Listen(ctx context.Context, address string, port int) (all []net.Listener, 
 		at := net.JoinHostPort(host, strconv.Itoa(port))
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 		switch {
-		case errors.Is(err, syscall.EADDRINUSE):
+		case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, wsaAddressInUse):
 			return all, &TakenError{Address: at, Err: err}
 		case host == "::1" && absent(err):
 			continue

@@ -93,7 +93,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := s.add(ctx, localOrigin(o.Port), ""); err != nil {
 		return nil, err
 	}
-	return s, s.restore(ctx)
+	s.restore(ctx)
+	return s, nil
 }
 
 func localOrigin(port int) string { return "http://localhost:" + strconv.Itoa(port) }
@@ -103,7 +104,7 @@ func (s *Server) add(ctx context.Context, origin, prefix string) error {
 }
 
 // restore serves the local ports at which sessions count that a former process has opened.
-func (s *Server) restore(ctx context.Context) error {
+func (s *Server) restore(ctx context.Context) {
 	for _, e := range s.o.Table.List("") {
 		rest, ok := strings.CutPrefix(e.Origin, "http://localhost:")
 		port, err := strconv.Atoi(rest)
@@ -114,7 +115,6 @@ func (s *Server) restore(ctx context.Context) error {
 			s.o.Log.WarnContext(ctx, "the console is not served for a tunnel", "port", port, "error", err)
 		}
 	}
-	return nil
 }
 
 // serveAt serves the console at another local port, to which a tunnel leads.
@@ -216,10 +216,9 @@ func (s *Server) Serve(ctx context.Context, certificate *Certificate, listeners 
 		_ = server.Close()
 	}
 	for range left {
-		<-ended
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+		if other := <-ended; err == nil && !errors.Is(other, http.ErrServerClosed) {
+			err = other
+		}
 	}
 	return err
 }
