@@ -59,27 +59,30 @@ func (o *options) tunnel(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting ssh: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan outcome, 1)
+	go func() { ended <- outcome{cmd.Wait()} }()
 	if err := opened(ctx, port, ended); err != nil {
 		return err
 	}
 	if err := o.show(ctx, link); err != nil {
 		cancel()
-		_ = <-ended // the first error counts
+		<-ended
 		return err
 	}
 	if _, err := fmt.Fprintf(o.factory.Streams.Err, "muster: the tunnel to %s is open until ^C\n", o.ssh); err != nil {
 		return err
 	}
-	err = <-ended
+	end := <-ended
 	if ctx.Err() != nil {
 		return exit.With(exit.Interrupted, nil)
 	}
-	return fmt.Errorf("the tunnel to %s ended: %w", o.ssh, errors.Join(err, errTunnel))
+	return fmt.Errorf("the tunnel to %s ended: %w", o.ssh, errors.Join(end.err, errTunnel))
 }
 
 var errTunnel = errors.New("run the command again")
+
+// outcome is the end of ssh.
+type outcome struct{ err error }
 
 // localPort returns a port that is free at both loopback addresses.
 func (o *options) localPort(ctx context.Context) (int, error) {
@@ -143,7 +146,7 @@ func (o *options) remoteLink(ctx context.Context, shared []string, port int) (co
 }
 
 // opened waits until the tunnel listens.
-func opened(ctx context.Context, port int, ended <-chan error) error {
+func opened(ctx context.Context, port int, ended <-chan outcome) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -153,10 +156,10 @@ func opened(ctx context.Context, port int, ended <-chan error) error {
 		}
 		select {
 		case <-ctx.Done():
-			_ = <-ended // ^C ended it
+			<-ended
 			return exit.With(exit.Interrupted, nil)
-		case err := <-ended:
-			return fmt.Errorf("ssh made no tunnel: %w", errors.Join(err, errTunnel))
+		case end := <-ended:
+			return fmt.Errorf("ssh made no tunnel: %w", errors.Join(end.err, errTunnel))
 		case <-tick.C:
 		}
 	}
