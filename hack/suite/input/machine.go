@@ -90,7 +90,7 @@ func controlGroups() string {
 // started are the programs that tests and the scripts below hack start by name. Programs of
 // Debian's packages count by the packages' versions, too; here counts which file a name leads to.
 var started = []string{
-	"bash", "cc", "cp", "curl", "flock", "fusermount", "fusermount3", "gcc", "git", "go", "id", "java", "kubectl", "ldd", "modprobe", "nsenter",
+	"bash", "busybox", "cc", "cp", "curl", "flock", "fusermount", "fusermount3", "gcc", "git", "go", "id", "java", "kubectl", "ldd", "modprobe", "nsenter",
 	"nvidia-cuda-mps-control", "nvidia-smi", "openssl", "pip", "pip3", "python", "python3", "sh", "sleep", "tar", "unshare", "unzip", "zig",
 }
 

@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Spec says what one container runs and how. It is stored as spec.json in the
 // container's folder, readable by its owner alone since Env may hold secrets.
@@ -114,6 +117,8 @@ type Isolation struct {
 	// Mounts have no effect, but where a path of the host is mounted at its own place, and unless it
 	// turns out to run as user 0 it gains no rights (NoNewPrivileges).
 	Confine bool `json:"confine,omitempty"`
+	// Users gives a container with a Root a user namespace: its root is no root of the machine. Nil: none.
+	Users *Users `json:"users,omitempty"`
 	// NetNS is the path of the network namespace to join. Empty: the host's.
 	NetNS string `json:"netNS,omitempty"`
 	// Hostname is the host name seen inside. Empty: the host's.
@@ -127,6 +132,36 @@ type Isolation struct {
 	HideGPUs bool `json:"hideGPUs,omitempty"`
 	// GPUDeviceNodes are the device nodes of the container's own GPUs.
 	GPUDeviceNodes []string `json:"gpuDeviceNodes,omitempty"`
+}
+
+// SubordinateIDs is the count of numbers of users, and of groups, that an image has in a user namespace.
+const SubordinateIDs = 1 << 16
+
+// Users are the numbers in the user namespace of a container that runs an image for a user of the
+// machine. The user and the group keep their own numbers inside; the others from 0 to 65535 are numbers
+// that nobody else on the machine has. UID, GID and Account of the Spec are numbers inside. Files that
+// the container's main user makes in volumes are the user's, whatever its number inside.
+type Users struct {
+	// UID and GID are the user's on the machine; not root's.
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+	// Base is the first of SubordinateIDs numbers, of users and of groups alike, that are this user's.
+	Base uint32 `json:"base"`
+}
+
+// Check returns an error for numbers that overlap or are the machine's.
+func (u Users) Check() error {
+	const none = 1<<32 - 1
+	in := func(n uint32) bool { return n >= u.Base && n-u.Base < SubordinateIDs }
+	switch {
+	case u.UID == 0 || u.GID == 0 || u.UID == none || u.GID == none:
+		return fmt.Errorf("the user %d with the group %d cannot have a user namespace: root and -1 are not allowed", u.UID, u.GID)
+	case u.Base < SubordinateIDs || u.Base > none-SubordinateIDs:
+		return fmt.Errorf("subordinate numbers from %d on: allowed are %d to %d", u.Base, SubordinateIDs, uint32(none-SubordinateIDs))
+	case in(u.UID) || in(u.GID):
+		return fmt.Errorf("subordinate numbers from %d on contain the user %d or the group %d", u.Base, u.UID, u.GID)
+	}
+	return nil
 }
 
 // Mount is one folder or file laid over the host's tree.

@@ -26,6 +26,9 @@ type Options struct {
 	MessagePath string
 	// User opens the mounts with AsUser. Nil: there are none.
 	User *userfiles.Files
+	// Owner tells the user and group that a container with Isolation.Users runs as, inside, by the
+	// tables of its tree. Nil: root.
+	Owner func(tree *os.Root) (uid, gid uint32, err error)
 }
 
 // tree is a root under construction.
@@ -38,12 +41,15 @@ type tree struct {
 	// host lists the host's mount points, outermost first.
 	host     []string
 	overlays int
+	// namespace has the numbers of the tree, volumes those of volumes. Nil: the machine's.
+	namespace, volumes *os.File
 }
 
 // Enter builds the tree and makes it the root of the calling process. It must
 // run in a fresh mount and process namespace, as its first process.
 func Enter(o Options) error {
 	t := &tree{Options: o, root: filepath.Join(o.State, contract.RootFolder), private: map[string]bool{}}
+	defer t.closeUsers()
 	steps := []struct {
 		what string
 		do   func() error
@@ -54,7 +60,9 @@ func Enter(o Options) error {
 		}},
 		// 2. The new root shows the host's tree, or one of its own.
 		{"reading the host's mounts", t.readMounts},
+		{"making a user namespace for the image", t.openUsers},
 		{"making the new root", t.makeRoot},
+		{"making a user namespace for the volumes", t.openVolumes},
 		{"mounting /proc", func() error {
 			return unix.Mount("proc", t.root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 		}},
@@ -171,7 +179,7 @@ func bindEntry(from, to *os.File, e fs.DirEntry) error {
 		return err
 	}
 	defer func() { _ = target.Close() }()
-	if err := attach(source, target, 0); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EACCES) {
+	if err := attach(source, target, 0, nil); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EACCES) {
 		return err
 	}
 	return nil
@@ -206,7 +214,7 @@ func (t *tree) mountAll() error {
 // targets could still be created; inner mounts of the container keep their own mode.
 func (t *tree) protect(mounts []contract.Mount, targets []string, given []uint64) error {
 	sealed := t.Isolation.ReadOnlyRoot && !t.ownTree()
-	if !sealed && !t.Isolation.Confine && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly || m.AsUser }) {
+	if !sealed && !t.confines() && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly || m.AsUser }) {
 		return nil
 	}
 	points, err := mountPoints()
@@ -256,9 +264,9 @@ func describe(m contract.Mount) string {
 func (t *tree) mount(m contract.Mount) (target string, attributes uint64, err error) {
 	isDir := true
 	var source *os.File
+	var mode fs.FileMode
+	var dev uint64
 	if !m.Tmpfs {
-		var mode fs.FileMode
-		var dev uint64
 		if source, mode, dev, err = t.openSource(m); err != nil {
 			return "", 0, err
 		}
@@ -276,7 +284,7 @@ func (t *tree) mount(m contract.Mount) (target string, attributes uint64, err er
 	if m.Tmpfs {
 		err = unix.Mount("tmpfs", byNumber(at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, sized("mode=1777", m.SizeBytes))
 	} else {
-		err = attach(source, at, attributes)
+		err = t.attachVolume(m, source, at, attributes, ofDev(mode, dev))
 	}
 	if err == nil && isDir && (m.Tmpfs || ownVolume(m)) && !m.AsUser { // root makes nothing in folders of users
 		err = t.own(target)
@@ -311,7 +319,7 @@ func (t *tree) attributes(m contract.Mount, mode fs.FileMode, dev uint64) (attri
 	if m.ReadOnly {
 		attributes |= unix.MOUNT_ATTR_RDONLY
 	}
-	if !m.AsUser && (!t.Isolation.Confine || atOwnPlace(m)) {
+	if !m.AsUser && (!t.confines() || atOwnPlace(m) && t.Isolation.Users == nil) {
 		return attributes
 	}
 	attributes |= unix.MOUNT_ATTR_NOSUID
@@ -319,6 +327,25 @@ func (t *tree) attributes(m contract.Mount, mode fs.FileMode, dev uint64) (attri
 		attributes |= unix.MOUNT_ATTR_NODEV
 	}
 	return attributes
+}
+
+// confines reports whether set-user-ID programs and device files of volumes have no effect.
+func (t *tree) confines() bool { return t.Isolation.Confine || t.Isolation.Users != nil }
+
+// attachVolume mounts a volume, with the numbers of its user. A read-only one without id-mapped
+// mounts has the machine's: the container can read what everybody may.
+func (t *tree) attachVolume(m contract.Mount, source, at *os.File, attributes uint64, device bool) error {
+	if t.volumes == nil || device {
+		return attach(source, at, attributes, nil)
+	}
+	err := attach(source, at, attributes, t.volumes)
+	switch {
+	case errors.Is(err, errNotMapped) && m.ReadOnly:
+		return attach(source, at, attributes, nil)
+	case errors.Is(err, errNotMapped):
+		return fmt.Errorf("%w: run the image as your own user (runAsUser: %d), or mount it read-only", err, t.Isolation.Users.UID)
+	}
+	return err
 }
 
 // ofDev reports whether a file is a device, or lies on the file system of the machine's /dev.

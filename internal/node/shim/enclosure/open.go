@@ -105,16 +105,21 @@ func (t *tree) open(path string) (*os.File, error) {
 func byNumber(file *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(file.Fd())) }
 
 // attach mounts a file or folder, with all mounts below it, at an open target. The attributes, such as
-// MOUNT_ATTR_RDONLY, hold from the mount's first moment on.
-func attach(source, target *os.File, attributes uint64) error {
+// MOUNT_ATTR_RDONLY, hold from the mount's first moment on, and so do the numbers of a user namespace.
+func attach(source, target *os.File, attributes uint64, namespace *os.File) error {
 	mount, err := unix.OpenTree(int(source.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	if errors.Is(err, unix.ENOSYS) { // before Linux 5.2: protect sets the attributes
+	if errors.Is(err, unix.ENOSYS) && namespace == nil { // before Linux 5.2: protect sets the attributes
 		return bind(byNumber(source), byNumber(target))
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(mount) }()
+	if namespace != nil {
+		if err := setMapped(mount, namespace); err != nil {
+			return err
+		}
+	}
 	if attributes != 0 {
 		err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
 		if err != nil && !errors.Is(err, unix.ENOSYS) { // before Linux 5.12: protect does

@@ -21,11 +21,15 @@ func (t *tree) ownTree() bool { return len(t.Isolation.Root) > 0 }
 // of a machine: places for /proc and /dev, which are made later, and /sys.
 func (t *tree) mountRoot() error {
 	for _, m := range t.Isolation.Root {
-		if err := mountAs(m, t.root); err != nil {
+		mount := func() error { return mountAs(m, t.root) }
+		if t.namespace != nil {
+			mount = func() error { return t.mountMapped(m) }
+		}
+		if err := mount(); err != nil {
 			return fmt.Errorf("mounting %s as the container's tree: %w", m.Type, err)
 		}
 	}
-	if t.Isolation.Confine {
+	if t.confines() {
 		// The image's owner may have put device files into it.
 		if err := restrict(t.root, unix.MOUNT_ATTR_NODEV); err != nil {
 			return fmt.Errorf("disabling the device files of the container's tree: %w", err)
@@ -35,7 +39,7 @@ func (t *tree) mountRoot() error {
 		return err
 	}
 	for _, name := range []string{"proc", "dev", "sys"} {
-		if err := makePlace(filepath.Join(t.root, name)); err != nil {
+		if err := t.makePlace(name); err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,7 @@ func (t *tree) make(target, existing string, missing []string, isDir bool) (*os.
 		return nil, err
 	}
 	for i, name := range missing {
-		next, err := create(at, name, isDir || i < len(missing)-1)
+		next, err := t.create(at, name, isDir || i < len(missing)-1)
 		_ = at.Close()
 		if err != nil {
 			return nil, err
@@ -293,7 +293,7 @@ func (t *tree) bindAgain(point string) error {
 		return err
 	}
 	defer func() { _ = target.Close() }()
-	return attach(source, target, 0)
+	return attach(source, target, 0, nil)
 }
 
 // within says whether path is folder or lies below it.

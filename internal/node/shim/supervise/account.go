@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/shim/enclosure"
 )
 
 // settle makes what a container with a tree of its own finds there: its user
@@ -25,7 +26,7 @@ func (s *supervisor) settle() *startError {
 	}
 	if dir := s.spec.Dir; dir != "" {
 		// As other runtimes do; what is there and no folder is found later.
-		makeFolders(dir)
+		s.makeDir(dir)
 	}
 	if s.spec.Account == "" {
 		return nil
@@ -47,6 +48,43 @@ func (s *supervisor) settle() *startError {
 		s.spec.Env = append(s.spec.Env, "HOME="+a.home)
 	}
 	return nil
+}
+
+// makeDir makes the working directory, in a user namespace as its root.
+func (s *supervisor) makeDir(dir string) {
+	u := s.spec.Isolation.Users
+	if u == nil {
+		makeFolders(dir)
+		return
+	}
+	_ = enclosure.As(u.Base, u.Base, func() error { makeFolders(dir); return nil })
+}
+
+// ownerIn tells the user and group that the container runs as, by the tables of its tree, before that
+// is the root. A link out of the tree is not followed.
+func (s *supervisor) ownerIn(tree *os.Root) (uid, gid uint32, err error) {
+	if s.spec.Account == "" {
+		if s.spec.UID != nil {
+			uid = *s.spec.UID
+		}
+		if s.spec.GID != nil {
+			gid = *s.spec.GID
+		}
+		return uid, gid, nil
+	}
+	users, err := readTableOf(tree, "etc/passwd")
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the image's users: %w", err)
+	}
+	groups, err := readTableOf(tree, "etc/group")
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the image's groups: %w", err)
+	}
+	a, startErr := findAccount(s.spec.Account, "/", users, groups)
+	if startErr != nil {
+		return 0, 0, errors.New(startErr.message)
+	}
+	return a.uid, a.gid, nil
 }
 
 // makeFolders makes a folder of the container's tree, with those above it. Programs of the pod write to
@@ -71,7 +109,16 @@ const mostTable = 4 << 20
 // readTable reads a file of lines with fields between colons. One that is not
 // there has none. The shim waits for no pipe.
 func readTable(path string) ([][]string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	return readTableFrom(path, func() (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) })
+}
+
+// readTableOf reads one of a tree that is not the root yet.
+func readTableOf(tree *os.Root, path string) ([][]string, error) {
+	return readTableFrom(path, func() (*os.File, error) { return tree.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) })
+}
+
+func readTableFrom(path string, open func() (*os.File, error)) ([][]string, error) {
+	f, err := open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

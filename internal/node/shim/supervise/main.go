@@ -123,7 +123,7 @@ func (s *supervisor) start(folder string) *startError {
 		}
 		helpers := s.helpers()
 		err := enclosure.Enter(enclosure.Options{
-			State: folder, Isolation: *iso, MessagePath: s.spec.TerminationMessagePath, User: helpers.As(s.user()),
+			State: folder, Isolation: *iso, MessagePath: s.spec.TerminationMessagePath, User: helpers.As(s.user()), Owner: s.ownerIn,
 		})
 		helpers.Close()
 		if err != nil {

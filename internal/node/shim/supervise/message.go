@@ -80,6 +80,9 @@ func (s *supervisor) helpers() *userfiles.Helpers {
 // user is the container's user.
 func (s *supervisor) user() userfiles.User {
 	u := userfiles.User{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	if inside := s.users(); inside != nil { // the credential has numbers of the container
+		return userfiles.User{UID: inside.UID, GID: inside.GID}
+	}
 	if c := s.credential(); c != nil {
 		u = userfiles.User{UID: c.Uid, GID: c.Gid, Groups: c.Groups}
 	}

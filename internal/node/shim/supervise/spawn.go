@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/node/shim/enclosure"
 	"github.com/muster-dev/muster/internal/node/shim/execution"
 )
 
@@ -145,6 +146,14 @@ func (s *supervisor) fork(c command, exited chan<- syscall.WaitStatus) (child, *
 		Files: []uintptr{uintptr(c.files[0]), uintptr(c.files[1]), uintptr(c.files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.tty, Pdeathsig: syscall.SIGKILL},
 	}
+	if u := s.users(); u != nil {
+		// Each process has a namespace of its own, with the same numbers: only a process with one
+		// thread can join another's. Its root becomes the container's user.
+		attr.Sys.Cloneflags |= unix.CLONE_NEWUSER
+		attr.Sys.UidMappings, attr.Sys.GidMappings = enclosure.Mappings(*u)
+		attr.Sys.GidMappingsEnableSetgroups = true
+		attr.Sys.Credential = &syscall.Credential{}
+	}
 	for _, g := range s.groups {
 		if g.Unified {
 			attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, g.fd
@@ -211,6 +220,14 @@ func (s *supervisor) enlist(exited chan<- syscall.WaitStatus, start func() (chil
 	return c, nil
 }
 
+// users are the numbers of the container's user namespace. Nil: it has none.
+func (s *supervisor) users() *contract.Users {
+	if s.spec.Isolation == nil {
+		return nil
+	}
+	return s.spec.Isolation.Users
+}
+
 // credential is the user to change to. Nil: none.
 func (s *supervisor) credential() *syscall.Credential {
 	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
@@ -220,6 +237,9 @@ func (s *supervisor) credential() *syscall.Credential {
 	}
 	if s.spec.GID != nil {
 		c.Gid = *s.spec.GID
+	}
+	if s.users() != nil {
+		return c // root of the machine is no user inside
 	}
 	if c.Uid == uid && c.Gid == gid && len(c.Groups) == 0 {
 		return nil
