@@ -253,11 +253,13 @@ func (c *ControlPlane) awaitRules(ctx context.Context, config *rest.Config) erro
 		"spec":     map[string]any{"roles": []any{map[string]any{"name": "worker", "command": []any{"true"}}}},
 	}}
 	job.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("TrainingJob"))
-	jobs := admin.Resource(v1alpha1.GroupVersion.WithResource("trainingjobs")).Namespace(metav1.NamespaceDefault)
+	// A full disk refuses no object of kube-system.
+	const namespace = metav1.NamespaceSystem
+	jobs := admin.Resource(v1alpha1.GroupVersion.WithResource("trainingjobs")).Namespace(namespace)
 	err = retry(ctx, "waiting for the policies of users", func(ctx context.Context) error {
 		_, err := jobs.Create(ctx, job.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
-			return fmt.Errorf("a job in the namespace %s is allowed", metav1.NamespaceDefault)
+			return fmt.Errorf("a job in the namespace %s is allowed", namespace)
 		}
 		if strings.Contains(err.Error(), noUser) {
 			return nil

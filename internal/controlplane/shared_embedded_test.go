@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	apiclient "sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -77,6 +79,7 @@ func share(t *testing.T) *box {
 	if os.Geteuid() != 0 {
 		t.Skip("only root connects to the socket as other users")
 	}
+	ctrllog.SetLogger(logr.Discard())
 	b := &box{T: t, dir: t.TempDir()}
 	b.plane = start(t, controlplane.Options{DataDir: b.dir, Shared: sharing()})
 	b.users = usersOf(t)
@@ -341,6 +344,7 @@ func TestUsersOfAMachine(t *testing.T) {
 		{"a job of an administrator as another user", cy, post, jobsOfAda + dry, jobOf(""), "run as uid 1000, and you are unix:1002"},
 		{"a job of an administrator as root", cy, post, "/apis/muster.dev/v1alpha1/namespaces/u-0/trainingjobs" + dry, jobOf(""), "run as uid 0, and you are unix:1002"},
 		{"a job of root's", 0, post, "/apis/muster.dev/v1alpha1/namespaces/u-0/trainingjobs" + dry, jobOf(""), ""},
+		{"a job of the system's", 0, post, "/apis/muster.dev/v1alpha1/namespaces/kube-system/trainingjobs" + dry, jobOf(""), "is the namespace of no user"},
 		{"a job of nobody's", 0, post, "/apis/muster.dev/v1alpha1/namespaces/default/trainingjobs" + dry, jobOf(""), "is the namespace of no user"},
 
 		{"a pod", ada, post, podsOfAda + dry, podOf(""), ""},

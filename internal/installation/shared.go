@@ -99,15 +99,17 @@ func RenderShared(s Sharing) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == doorRole })
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return slices.Contains(ofCluster, o.GetName()) })
 	for _, o := range objects {
 		s.name(o.Object)
 	}
 	return objects, nil
 }
 
-// doorRole lets agents reach the door of a manager on a cluster.
-const doorRole = "muster-door"
+// ofCluster are objects of these templates that only a cluster needs: agents that reach
+// the door of a manager, and namespaces without users, since on one machine jobs are only
+// allowed in those of users.
+var ofCluster = []string{"muster-door", "muster-namespaces"}
 
 // name puts the names of Muster's own parts in place of their service accounts, in the
 // subjects of bindings and of flow schemas.
