@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -63,11 +64,14 @@ type machine struct {
 	server *rehearsal.Server
 	// folder is one that every user may enter, program is muster, and socket is the path.
 	folder, program, socket string
+
+	adding sync.Mutex
+	added  map[uint32]bool // users who have their namespace
 }
 
 func start(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{server: rehearsal.StartCluster(t), folder: t.TempDir()}
+	m := &machine{server: rehearsal.StartCluster(t), folder: t.TempDir(), added: map[uint32]bool{}}
 	must(t, os.Chmod(m.folder, 0o755))
 	must(t, os.Chmod(filepath.Dir(m.folder), 0o755)) // t.TempDir closes it to others
 	m.program, m.socket = filepath.Join(m.folder, "muster"), filepath.Join(m.folder, "run", "muster.sock")
@@ -90,7 +94,13 @@ func start(t *testing.T) *machine {
 		Directory: directory, API: m.proxy(t, directory), Door: handler, Sign: m.sign(t),
 		Cluster: userapi.Cluster{Server: m.server.Config.Host, Authority: m.authority(t)},
 		Prepare: func(ctx context.Context, caller peer.Peer) error {
+			m.adding.Lock()
+			defer m.adding.Unlock()
+			if m.added[caller.UID] {
+				return nil
+			}
 			_, err := tenant.Add(ctx, m.server.Client, tenant.OfMachine(caller.UID, ""))
+			m.added[caller.UID] = err == nil
 			return err
 		},
 	})

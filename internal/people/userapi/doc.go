@@ -11,8 +11,8 @@
 // is for programs that connect to the port of the API server by themselves: kubectl, and
 // streams of exec and port-forward. The private key never comes here.
 //
-// A user is prepared once, before the first request: another part makes the namespace and
-// the queue.
+// A user is prepared before each request: another part makes the namespace and the queue,
+// and remembers that.
 //
 // A refusal is one line in the log, with the uid, method and path of the request: no query,
 // header or body.

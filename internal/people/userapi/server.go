@@ -43,8 +43,8 @@ type Options struct {
 	// Sign makes credentials for Cluster. Nil: they are not found.
 	Sign    Signer
 	Cluster Cluster
-	// Prepare makes what a user needs, before their first request. It is called again if
-	// it fails. Nil: nothing is made.
+	// Prepare makes what a user needs, such as the namespace. It is called before each
+	// request, so it remembers what it made. Nil: nothing is made.
 	Prepare func(ctx context.Context, caller peer.Peer) error
 	// Connections is the highest number of connections of one user. Default: 512.
 	Connections int
@@ -56,10 +56,9 @@ type Options struct {
 
 // Server is the server behind the socket.
 type Server struct {
-	o        Options
-	limit    limit
-	prepared prepared
-	journal  journal
+	o       Options
+	limit   limit
+	journal journal
 	// stopping is closed once streams have to end.
 	stopping chan struct{}
 }
@@ -78,8 +77,7 @@ func New(o Options) (*Server, error) {
 	}
 	return &Server{
 		o: o, limit: limit{most: o.Connections, open: map[uint32]int{}},
-		prepared: prepared{prepare: o.Prepare, users: map[uint32]*preparation{}},
-		journal:  journal{log: o.Log, now: o.Now}, stopping: make(chan struct{}),
+		journal: journal{log: o.Log, now: o.Now}, stopping: make(chan struct{}),
 	}, nil
 }
 
@@ -113,7 +111,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 // handler is the chain of a request: the journal, the limit of connections, the gate of
 // package peer, the preparation of the user, the route.
 func (s *Server) handler() http.Handler {
-	gate := peer.Gate{Accounts: s.o.Directory, AllowUnknown: s.o.AllowUnknown, Next: s.prepared.before(s.routes())}
+	gate := peer.Gate{Accounts: s.o.Directory, AllowUnknown: s.o.AllowUnknown, Next: prepared(s.o.Prepare, s.routes())}
 	return s.journal.around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if full(r.Context()) {
 			w.Header().Set("Connection", "close")

@@ -195,8 +195,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("prepared: %d", status)
 		}
 	}
-	if n := prepared.Load(); n != 2 {
-		t.Errorf("prepared %d times, want again after a failure, and then no more", n)
+	if n := prepared.Load(); n != 4 {
+		t.Errorf("prepared %d times, want before each request", n)
 	}
 }
 
