@@ -84,7 +84,7 @@ func (f *Factory) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.home, "home", "", "Muster's data folder (default $"+EnvHome+", else ~/.muster)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the Muster to talk to (default: the one in the data folder, else $"+EnvKubeconfig+")")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: its current one)")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: the kubeconfig's, else \"default\")")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: the kubeconfig's, else \"default\"; u-<uid> where the users of a machine share a Muster)")
 }
 
 // Named reports whether the user said on the command line which Muster or which

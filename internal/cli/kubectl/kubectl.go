@@ -3,6 +3,7 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -68,7 +69,7 @@ func route(ctx context.Context, f *connection.Factory, args []string) (_ []strin
 	if kind, finding := f.Kind(); err == nil && finding == nil && kind == connection.Box {
 		var path string
 		if path, end, err = writeKubeconfig(ctx, f); err != nil && !offline(args) {
-			return nil, nil, err
+			return nil, nil, errors.Join(err, end())
 		}
 		files = []string{path}
 	}

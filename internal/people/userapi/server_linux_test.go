@@ -284,7 +284,7 @@ func TestConnections(t *testing.T) {
 
 // TestStop: a stop ends streams at once, waits for other requests, and removes the socket.
 func TestStop(t *testing.T) {
-	begun, go_ := make(chan string, 2), make(chan struct{})
+	begun, finish := make(chan string, 2), make(chan struct{})
 	b := serve(t, Options{API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		begun <- r.URL.RawQuery
@@ -292,7 +292,7 @@ func TestStop(t *testing.T) {
 			<-r.Context().Done()
 			return
 		}
-		<-go_
+		<-finish
 		_, _ = io.WriteString(w, "whole")
 	})})
 	c, answers := b.client(t), make(chan string, 2)
@@ -307,7 +307,7 @@ func TestStop(t *testing.T) {
 	if got := <-answers; got != "/api?watch=true " {
 		t.Errorf("first ended: %s", got)
 	}
-	close(go_)
+	close(finish)
 	if got := <-answers; got != "/api?watch=0 whole" {
 		t.Errorf("then ended: %s", got)
 	}
