@@ -234,12 +234,15 @@ const isolationFlags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLON
 // containers, and if not, why. It tries.
 func (r *Runtime) IsolationAvailable(ctx context.Context) (ok bool, reason string) {
 	name := "probe-" + strings.ToLower(rand.Text())
-	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
-	p, err := r.Start(ctx, Spec{
+	spec := Spec{
 		ID: name + "/isolation/0", PodUID: name, Container: "isolation",
 		Argv: []string{r.shim}, Isolation: &Isolation{Hostname: "probe"},
-		UID: &uid, GID: &gid, Owner: &Owner{Umask: 0o077},
-	})
+	}
+	if r.shared {
+		uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+		spec.UID, spec.GID, spec.Owner = &uid, &gid, &Owner{Umask: 0o077}
+	}
+	p, err := r.Start(ctx, spec)
 	if err != nil {
 		return false, err.Error()
 	}

@@ -2,10 +2,12 @@ package execution
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,10 +52,23 @@ func Start(o Order, attr syscall.ProcAttr) (*Stage, error) {
 }
 
 // Executed waits until the program was executed, and returns nil, or why it was not. Then the
-// process has ended, or is about to.
-func (s *Stage) Executed() *Fault {
+// process has ended, or is about to; but it goes on where stuck is true: it did not answer within
+// the limit, since a server of files hangs, or its user has stopped it.
+func (s *Stage) Executed(limit time.Duration) (f *Fault, stuck bool) {
 	defer func() { _ = s.status.Close() }()
-	data, err := io.ReadAll(io.LimitReader(s.status, 1<<20))
+	err := s.status.SetReadDeadline(time.Now().Add(limit))
+	var data []byte
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(s.status, 1<<20))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fault(contract.ReasonDirectory, "the working directory or the program could not be opened within %s: a file server may hang", limit), true
+	}
+	return answer(data, err), false
+}
+
+// answer reads the status of a stage that has ended, or executed its program.
+func answer(data []byte, err error) *Fault {
 	if err != nil {
 		return fault(contract.ReasonInternal, "waiting for the program to be executed: %v", err)
 	}

@@ -148,7 +148,7 @@ func (s *supervisor) follow(c *conn, cmd command, files []int) {
 		case <-ran:
 		}
 	}()
-	startErr = started.executed(exited)
+	startErr = s.executed(started, exited)
 	close(ran)
 	if startErr != nil {
 		refuse(startErr)

@@ -50,7 +50,7 @@ func (s *supervisor) startMain() *startError {
 		}
 	}
 	if startErr == nil {
-		startErr = started.executed(s.exited)
+		startErr = s.executed(started, s.exited)
 	}
 	if startErr != nil {
 		return startErr

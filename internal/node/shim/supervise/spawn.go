@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,14 +40,21 @@ type child struct {
 	stage *execution.Stage
 }
 
+// stageLimit bounds the time until a program is executed as another user. A file server that
+// hangs, or the user, could keep the container from ending.
+const stageLimit = time.Minute
+
 // executed waits until the child's program runs, or returns why it does not. Exited is where the
 // child's status is sent.
-func (c child) executed(exited <-chan syscall.WaitStatus) *startError {
+func (s *supervisor) executed(c child, exited <-chan syscall.WaitStatus) *startError {
 	if c.stage == nil {
 		return nil
 	}
-	f := c.stage.Executed()
-	if f != nil {
+	f, stuck := c.stage.Executed(stageLimit)
+	switch {
+	case stuck:
+		s.killSession(c.pid)
+	case f != nil:
 		<-exited // it has nothing more to say
 	}
 	return faultOf(f)
