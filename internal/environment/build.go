@@ -63,7 +63,11 @@ type build struct {
 	// gets some of them.
 	place   *confinement.Confinement
 	environ []string
-	named   bool // PIP_CONFIG_FILE names a file
+	// user asked for the build, which is this user's alone. Nil: it is built by the user of builds, and shared.
+	user *confinement.User
+	// pinned installs wheels alone, each by its hash: no program of a package runs.
+	pinned bool
+	named  bool // PIP_CONFIG_FILE names a file
 
 	held  *os.File // the lock
 	log   *buildLog
@@ -109,6 +113,9 @@ func (b *build) run(ctx context.Context) error {
 		return nil // somebody else built it meanwhile
 	}
 	// 2. Away with what an interrupted or failed build left.
+	if err := b.shut(); err != nil {
+		return err
+	}
 	for _, name := range []string{markerFile, venvDir, scratchDir} {
 		if err := os.RemoveAll(filepath.Join(b.home, name)); err != nil {
 			return fmt.Errorf("removing an unfinished environment: %w", err)
@@ -136,6 +143,9 @@ func (b *build) run(ctx context.Context) error {
 
 // takeBack makes this Muster's user the owner of all files of the installer.
 func (b *build) takeBack(ctx context.Context) error {
+	if b.user != nil {
+		return nil // root walks through no folder that a user of the machine may change meanwhile
+	}
 	paths := []string{b.path(), filepath.Join(b.home, requirementsFile)}
 	if _, bounds := Split(b.requirements); bounds != "" {
 		paths = append(paths, filepath.Join(b.home, constraintsFile))
@@ -155,12 +165,18 @@ func (b *build) makeFolders(ctx context.Context) error {
 		return fmt.Errorf("making folders for the installer: %w", full(err))
 	}
 	_ = lock.Close()
-	for path, mode := range map[string]os.FileMode{b.scratch(): 0o700, b.path(): 0o755} {
+	for path, mode := range map[string]os.FileMode{b.scratch(): 0o700, b.path(): b.mode()} {
 		if err := os.Mkdir(path, mode); err != nil {
 			return fmt.Errorf("making folders for the installer: %w", full(err))
 		}
-		if err := b.place.Give(path); err != nil {
+		if err := b.give(path); err != nil {
 			return err
+		}
+	}
+	if b.user != nil {
+		home := filepath.Join(b.scratch(), confinement.HomeFolder)
+		if err := errors.Join(os.Mkdir(home, 0o700), b.give(home)); err != nil {
+			return fmt.Errorf("making a home folder for the build: %w", full(err))
 		}
 	}
 	if err := b.copyNetrc(ctx); err != nil {
@@ -186,7 +202,7 @@ func (b *build) copySettings() error {
 			return fmt.Errorf("copying the settings of pip: %w", full(err))
 		}
 	}
-	return b.place.GiveAll(b.scratch())
+	return b.giveAll(b.scratch())
 }
 
 // install makes the virtual environment and puts the packages in.
@@ -205,6 +221,9 @@ func (b *build) install(ctx context.Context) error {
 	b.log = &buildLog{out: log, left: maxBuildLog}
 	defer func() { _ = log.Close() }()
 
+	if err := b.open(); err != nil {
+		return err
+	}
 	b.say("making a virtual environment with Python %s", b.python.Version)
 	words := &pipWords{}
 	if err := b.command(ctx, words.line, b.python.Executable, "-m", "venv", b.path()); err != nil {
@@ -219,7 +238,7 @@ func (b *build) install(ctx context.Context) error {
 		words = &pipWords{}
 		stop := watch.start(ctx)
 		err := b.command(ctx, func(line string) { words.line(line); watch.line(line) },
-			slices.Concat(pip, []string{"install", "--no-compile", "--progress-bar", "off", "--no-color"}, listed)...)
+			slices.Concat(pip, []string{"install", "--no-compile", "--progress-bar", "off", "--no-color"}, b.only(), listed)...)
 		stop()
 		if err != nil {
 			return fmt.Errorf("installing the requirements: %s", words.explain(err))
@@ -267,7 +286,7 @@ func (b *build) layOutPackages(ctx context.Context) error {
 		}
 		return err
 	})
-	return errors.Join(err, b.place.GiveAll(all))
+	return errors.Join(err, b.giveAll(all))
 }
 
 // copyPackage copies a local package into a folder that holds it alone: a file into the folder, a
@@ -308,7 +327,7 @@ func (b *build) writeRequirements() (listed []string, err error) {
 		if err := os.WriteFile(file, []byte(part.text), 0o600); err != nil {
 			return nil, fmt.Errorf("writing the requirements: %w", full(err))
 		}
-		if err := b.place.Give(file); err != nil {
+		if err := b.give(file); err != nil {
 			return nil, err
 		}
 		listed = append(listed, part.option, file)
@@ -329,7 +348,7 @@ func (b *build) command(ctx context.Context, line func(string), argv ...string) 
 		Argv: argv, Env: append(settings, cache(b.environ, confined)),
 		Scratch: b.scratch(), Writable: []string{b.path()},
 		Readable: slices.Concat(b.python.places(), files, []string{filepath.Join(b.home, requirementsFile), filepath.Join(b.home, constraintsFile)}),
-		Hidden:   []string{filepath.Dir(b.home)}, Lock: filepath.Join(b.home, runLock),
+		Hidden:   []string{filepath.Dir(b.home)}, Lock: filepath.Join(b.home, runLock), User: b.user,
 	}
 	return b.place.Run(ctx, p, func(text string) {
 		if b.hide != nil {

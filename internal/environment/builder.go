@@ -32,6 +32,9 @@ type Options struct {
 	Code Code
 	// Netrc reads the netrc of a Secret, <namespace>/<name>. Nil: there are none.
 	Netrc func(ctx context.Context, secret string) (string, error)
+	// Owner returns the user to whom a namespace belongs, on a machine that several users share. Nil: Muster
+	// has one user.
+	Owner func(ctx context.Context, namespace string) (confinement.User, error)
 	// Environ are Muster's own variables. Builds get some of them, such as the index of
 	// packages. Default: [os.Environ].
 	Environ []string
@@ -153,7 +156,8 @@ func (b *Builder) Changes() <-chan string { return b.board.Changes() }
 // it. Those that somebody else made are not ours to remove.
 func (b *Builder) stillThere(o *order) bool {
 	if o.request.Path != "" {
-		return executable(filepath.Join(o.state.Path, "bin", "python"))
+		// A path of a user is not looked at as root: another file server may hang.
+		return b.opts.Owner != nil || executable(filepath.Join(o.state.Path, "bin", "python"))
 	}
 	_, ok := reserve(b.home(o.state.Key), b.opts.Now())
 	return ok
@@ -230,7 +234,11 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 		if !filepath.IsAbs(path) {
 			return State{}, fmt.Errorf("the environment's path %q must begin with /", r.Path)
 		}
-		found, err := existing(ctx, b.opts.Place, path)
+		user, err := b.owner(ctx, r.Namespace)
+		if err != nil {
+			return State{}, err
+		}
+		found, err := existing(ctx, b.opts.Place, path, user)
 		if err != nil {
 			return State{}, err
 		}
@@ -247,6 +255,17 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	contents, err := r.Contents(text)
 	if err != nil {
 		return State{}, err
+	}
+	user, err := b.owner(ctx, r.Namespace)
+	if err != nil {
+		return State{}, err
+	}
+	pinned := user != nil && shareable(r, text)
+	switch {
+	case pinned:
+		user = nil
+	case user != nil:
+		contents = append(contents, ownerInput(user))
 	}
 	key := python.key(text, contents...)
 	if path, ok := reserve(b.home(key), b.opts.Now()); ok {
@@ -269,13 +288,22 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	started := b.opts.Now()
 	build := &build{
 		home: b.home(key), key: key, python: python, requirements: text, code: b.opts.Code, namespace: r.Namespace, snapshot: r.Code, contents: r.Packages, secret: r.Secret, netrc: b.opts.Netrc, tell: tell, now: b.opts.Now,
-		place: b.opts.Place, environ: b.opts.Environ,
+		place: b.opts.Place, environ: b.opts.Environ, user: user, pinned: pinned,
 	}
 	if err := build.within(ctx, b.opts.Limit); err != nil {
 		return State{Key: key}, err
 	}
 	b.opts.Log.Info("built an environment", "key", key, "python", python.Version, "took", b.opts.Now().Sub(started).Round(time.Millisecond))
 	return State{Phase: Ready, Key: key, Path: build.path(), Message: "ready, Python " + python.Version, Done: build.total, Total: build.total}, nil
+}
+
+// owner is the user who asks; nil: Muster has one user.
+func (b *Builder) owner(ctx context.Context, namespace string) (*confinement.User, error) {
+	if b.opts.Owner == nil {
+		return nil, nil
+	}
+	user, err := b.opts.Owner(ctx, namespace)
+	return &user, err
 }
 
 // tell notes how an order stands and lets the listener know.

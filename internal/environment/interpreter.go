@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,8 +93,8 @@ func (f *firstBytes) Write(p []byte) (int, error) {
 }
 
 // probeAsJob is probe for an interpreter that a job brings along.
-func probeAsJob(ctx context.Context, place *confinement.Confinement, python string) (interpreter, error) {
-	said, err := askAsJob(ctx, place, probeTimeout, python, "-I", "-c", describe)
+func probeAsJob(ctx context.Context, place *confinement.Confinement, user *confinement.User, python string) (interpreter, error) {
+	said, err := askAsJob(ctx, place, user, probeTimeout, python, "-I", "-c", describe)
 	if err != nil {
 		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, brief(lastLines(said, 3)))
 	}
@@ -104,10 +105,13 @@ func probeAsJob(ctx context.Context, place *confinement.Confinement, python stri
 // job's members, and returns its output. Ask ends the program with an error after two minutes, or after
 // 64 KiB of output.
 func (b *Builder) Ask(ctx context.Context, argv ...string) (string, error) {
-	return askAsJob(ctx, b.opts.Place, askTimeout, argv...)
+	if b.opts.Owner != nil {
+		return "", errors.New("no user was named whose program it is")
+	}
+	return askAsJob(ctx, b.opts.Place, nil, askTimeout, argv...)
 }
 
-func askAsJob(ctx context.Context, place *confinement.Confinement, limit time.Duration, argv ...string) (string, error) {
+func askAsJob(ctx context.Context, place *confinement.Confinement, user *confinement.User, limit time.Duration, argv ...string) (string, error) {
 	if place == nil {
 		return "", errNoPlace
 	}
@@ -116,7 +120,7 @@ func askAsJob(ctx context.Context, place *confinement.Confinement, limit time.Du
 	bounded, stop := context.WithCancelCause(bounded)
 	defer stop(nil)
 	var said strings.Builder
-	err := place.Run(bounded, confinement.Program{Argv: argv, Env: memberEnviron(os.LookupEnv), AsJob: true}, func(line string) {
+	err := place.Run(bounded, confinement.Program{Argv: argv, Env: memberEnviron(os.LookupEnv, user), AsJob: true, User: user}, func(line string) {
 		if said.Len()+len(line) >= maxSaid {
 			stop(errTalks)
 			return
@@ -131,9 +135,12 @@ func askAsJob(ctx context.Context, place *confinement.Confinement, limit time.Du
 
 // memberEnviron returns the variables of programs that a job brings along: the same variables that
 // its members get. It leaves out the settings of installers, which may hold passwords.
-func memberEnviron(get func(string) (string, bool)) []string {
+func memberEnviron(get func(string) (string, bool), user *confinement.User) []string {
 	var out []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"} {
+		if user != nil && slices.Contains([]string{"HOME", "USER", "LOGNAME", "SHELL"}, name) {
+			continue // they are root's
+		}
 		if value, ok := get(name); ok {
 			out = append(out, name+"="+value)
 		}
@@ -223,7 +230,10 @@ func (p interpreter) existingKey(path string) string {
 
 // existing examines an environment that Muster did not make. The user who named the environment
 // chose its Python, so the Python runs with the rights of that user's job.
-func existing(ctx context.Context, place *confinement.Confinement, path string) (interpreter, error) {
+func existing(ctx context.Context, place *confinement.Confinement, path string, user *confinement.User) (interpreter, error) {
+	if user != nil {
+		return existingOf(ctx, place, path, user)
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -235,11 +245,23 @@ func existing(ctx context.Context, place *confinement.Confinement, path string) 
 	if !executable(python) {
 		return interpreter{}, fmt.Errorf("looking at the environment: %s holds no bin/python; give the folder of a virtual or conda environment", path)
 	}
-	found, err := probeAsJob(ctx, place, python)
+	found, err := probeAsJob(ctx, place, nil, python)
 	if err != nil {
 		return interpreter{}, fmt.Errorf("looking at the environment %s: %w", path, err)
 	}
 	if !strings.HasPrefix(found.Version, "3.") {
+		return interpreter{}, fmt.Errorf("looking at the environment %s: it holds Python %s, and Python 3 is needed", path, found.Version)
+	}
+	return found, nil
+}
+
+// existingOf is existing for a user of the machine: the user's own rights decide, and root looks at nothing.
+func existingOf(ctx context.Context, place *confinement.Confinement, path string, user *confinement.User) (interpreter, error) {
+	found, err := probeAsJob(ctx, place, user, filepath.Join(path, "bin", "python"))
+	switch {
+	case err != nil:
+		return interpreter{}, fmt.Errorf("looking at the environment %s as user %d: %w; give the folder of a virtual or conda environment that this user may read", path, user.UID, err)
+	case !strings.HasPrefix(found.Version, "3."):
 		return interpreter{}, fmt.Errorf("looking at the environment %s: it holds Python %s, and Python 3 is needed", path, found.Version)
 	}
 	return found, nil

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/muster-dev/muster/internal/people/owner"
 )
 
 // Request is the environment that somebody wants. Give requirements, or a
@@ -83,7 +85,8 @@ type Lock struct {
 // known.
 func (r Request) ID() string {
 	r.Code = ""
-	if len(r.Packages) == 0 { // a namespace whose store lacks the code fails alone
+	// A namespace whose store lacks the code fails alone, and each user of a machine has environments of their own.
+	if _, users := owner.Of(r.Namespace); !users && len(r.Packages) == 0 {
 		r.Namespace = ""
 	}
 	// Quoted, so that no text of a field reads as another field. Maps print in the order of keys.

@@ -69,6 +69,9 @@ func (m *Machine) imageOf(stage *pipeline.Stage) string {
 func (m *Machine) cannot(stage *pipeline.Stage) string {
 	image, packages := m.imageOf(stage), packaged(environmentOf(stage))
 	switch {
+	case m.Shared:
+		// Stages share folders with the foreman, who is root, until their files go through the worker.
+		return "stages do not run yet where several users share one Muster (--system): run the pipeline in a Muster of your own"
 	case m.Elsewhere && stage.Spec.Training != nil && wordless(stage.Spec.Training) != "":
 		return "training: role " + wordless(stage.Spec.Training) + " names no program: on a cluster it is started by one of Muster's, which does not know the image's own: give command or script"
 	case m.Elsewhere && image == "":

@@ -45,6 +45,23 @@ type Program struct {
 	// AsJob runs the program with the files and the user that containers of jobs
 	// have. It is for programs that a job is about to run.
 	AsJob bool
+	// User is the user of the machine who asked for the build, or whose job it is: the program runs as this
+	// user, also where programs are not confined. Nil: the user of builds, or Muster's own.
+	User *User
+}
+
+// User is a user of the machine.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32
+}
+
+// set makes a program run as the user, without a way to gain rights.
+func (u *User) set(s *process.Spec) {
+	if u == nil {
+		return
+	}
+	s.UID, s.GID, s.Groups, s.NoNewPrivileges = &u.UID, &u.GID, u.Groups, true
 }
 
 // Error is the failure of a program.
@@ -86,6 +103,7 @@ func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) err
 		spec.Locks = []string{p.Lock}
 	}
 	c.confine(&spec, p)
+	p.User.set(&spec)
 	defer func() { _ = os.RemoveAll(filepath.Join(c.dir, name)) }() // the processes of the folder have ended
 	started, err := c.runtime.Start(ctx, spec)
 	var refused *process.StartError
@@ -93,7 +111,7 @@ func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) err
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err() // no program runs; the code below kills a program that started after ctx ended
 	case errors.As(err, &refused) && refused.Reason == process.ReasonNotExecutable && spec.UID != nil:
-		return fmt.Errorf("starting %s: %w; builds run as user %d: let that user read and execute the program, and the folders above it", p.Argv[0], err, builder)
+		return fmt.Errorf("starting %s: %w; it runs as user %d: let that user read and execute the program, and the folders above it", p.Argv[0], err, *spec.UID)
 	case errors.As(err, &refused):
 		return fmt.Errorf("starting %s: %w", p.Argv[0], err)
 	case err != nil:

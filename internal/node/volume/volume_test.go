@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -349,7 +350,7 @@ func TestViews(t *testing.T) {
 			}
 			if diff := cmp.Diff(View{Root: root, Dir: filepath.Join(root, "code"), Environment: "/venv", Links: []Link{
 				{At: filepath.Join(root, "code"), To: code, Own: true}, {At: filepath.Join(root, "env"), To: "/venv"}, {At: filepath.Join(root, "code", "data"), To: data},
-			}}, view); diff != "" {
+			}}, view, cmpopts.IgnoreUnexported(View{})); diff != "" {
 				t.Error(diff)
 			}
 		}
@@ -370,7 +371,7 @@ func TestViews(t *testing.T) {
 			{Source: "/venv", Target: "/muster/env", ReadOnly: true},
 			{Source: data, Target: "/muster/code/data"},
 		}}
-		if diff := cmp.Diff(want, view); diff != "" {
+		if diff := cmp.Diff(want, view, cmpopts.IgnoreUnexported(View{})); diff != "" {
 			t.Error(diff)
 		}
 	})
