@@ -55,6 +55,8 @@ func (m *Manager) prepareOwned(ctx context.Context, home *userfiles.Home, pod *c
 	case v.CSI != nil && v.CSI.Driver == v1alpha1.CodeDriver:
 		attributes := v.CSI.VolumeAttributes
 		return m.ownCode(ctx, home, pod.Namespace, place, attributes["snapshot"], attributes["job"])
+	case v.CSI != nil && v.CSI.Driver == v1alpha1.EnvironmentDriver:
+		return m.ownEnvironment(ctx, home.Files, pod, v.CSI.VolumeAttributes)
 	case v.CSI != nil:
 		return m.csi(ctx, pod, "", v.CSI)
 	}
@@ -63,6 +65,28 @@ func (m *Manager) prepareOwned(ctx context.Context, home *userfiles.Home, pod *c
 		return Volume{}, err
 	}
 	return Volume{Path: place.String(), ReadOnly: true, Owner: home.Files}, home.Put(ctx, place, files)
+}
+
+// ownEnvironment is environment with the rights of a user. The key of an environment that Muster did not make
+// stands for a path, which another user may have named.
+func (m *Manager) ownEnvironment(ctx context.Context, files *userfiles.Files, pod *corev1.Pod, attributes map[string]string) (Volume, error) {
+	if attributes["build"] == "true" {
+		return Volume{}, errors.New("environments for images are not built where several users share one Muster")
+	}
+	path := attributes["path"]
+	if key := attributes["key"]; key != "" {
+		if m.config.Environments == nil {
+			return Volume{}, errors.New("this node serves no environments")
+		}
+		var err error
+		if path, err = m.config.Environments.Path(pod.Namespace, key); err != nil {
+			return Volume{}, fmt.Errorf("finding environment %s: %w", key, err)
+		}
+	}
+	kind := corev1.HostPathDirectory
+	v, err := hostPathOf(ctx, files, &corev1.HostPathVolumeSource{Path: path, Type: &kind})
+	v.ReadOnly, v.Environment = true, true
+	return v, err
 }
 
 // ownMemory mounts a file system in memory in a folder of root's: its owner cannot make the path of a mount
