@@ -3,8 +3,13 @@
 package node
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,7 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/rig"
+	"github.com/muster-dev/muster/internal/node/subordinate"
 	"github.com/muster-dev/muster/test/cluster"
 )
 
@@ -21,6 +28,12 @@ const boxImage = "muster.test/box:1"
 // withImages starts a containerd that has boxImage and runs a test with a node
 // of each tier that uses it.
 func withImages(t *testing.T, test func(t *testing.T, w *world, r *cluster.Runtime)) {
+	t.Helper()
+	withImagesOf(t, nil, test)
+}
+
+// withImagesOf is withImages with the numbers of user namespaces.
+func withImagesOf(t *testing.T, users func(string) (*process.Users, error), test func(t *testing.T, w *world, r *cluster.Runtime)) {
 	if !rig.Alone() {
 		t.Fatal("containerd wants root: run `make test-images` as root")
 	}
@@ -45,6 +58,7 @@ func withImages(t *testing.T, test func(t *testing.T, w *world, r *cluster.Runti
 	}
 	eachTier(t, func(c *Config) {
 		var err error
+		c.ImageUsers = users
 		if c.ImageStore, err = image.Open(image.Options{Socket: r.Socket, Owner: c.DataDir}); err != nil {
 			t.Fatal(err)
 		}
@@ -65,55 +79,105 @@ func boxed(name, script string) *podBuilder {
 }
 
 func TestPodInAnImage(t *testing.T) {
-	withImages(t, func(t *testing.T, w *world, r *cluster.Runtime) {
-		zero := int64(0)
-		w.create(boxed("sees", `
-			set -e
-			test "$FROM" = image; test "$PWD" = /srv; test "$(id -u)" = 65534; test "$HOME" = /
-			test "$(cat only-here)" = "only in the image"
-			test ! -e /usr/share; test ! -e /var/lib/dpkg
-			test -s /etc/hosts; test -d /proc/self; test -c /dev/null; test -d /sys/class
-			test "$(cat /config/key)" = value
-			test "$MUSTER_ROOT" = /muster; test -d /muster
-			echo last words > /dev/termination-log
-			exit 7`).with(func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}}}
-			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/config"}}
-		}))
-		w.create(boxed("owns", `
-			set -e
-			test "$(id -u)" = 0; test "$HOME" = /root; echo mine > /srv/written; grep -q ' /sys sysfs ro' /proc/mounts`).with(func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &zero} }))
-		w.create(boxed("plain", ""))
-		w.create(boxed("sealed", "touch /muster/x /dev/shm/x && test -d /etc && ! touch /srv/x /x 2>/dev/null").with(func(p *corev1.Pod) {
-			yes := true
-			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &zero, ReadOnlyRootFilesystem: &yes}
-		}))
-		if _, err := w.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config", Namespace: "default"}, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{}); err != nil {
+	withImages(t, func(t *testing.T, w *world, r *cluster.Runtime) { podsInAnImage(t, w, r, "/muster/x /dev/shm/x") })
+}
+
+// TestImagesOfUsers: images see the same in a user namespace. What their root writes to a hostPath is
+// the user's, and it reads nothing of others there. Where there is no namespace, the pod is refused.
+func TestImagesOfUsers(t *testing.T) {
+	const owner = 20001
+	table, err := subordinate.Open(subordinate.Options{Path: filepath.Join(t.TempDir(), "subordinate.json"), Layers: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refuse atomic.Bool
+	users := func(string) (*process.Users, error) {
+		if refuse.Load() {
+			return nil, errors.New("images are refused here")
+		}
+		return table.Users(owner, owner)
+	}
+	withImagesOf(t, users, func(t *testing.T, w *world, r *cluster.Runtime) {
+		podsInAnImage(t, w, r, "/dev/shm/x") // the pod's folder is root's
+		dir := t.TempDir()
+		if err := errors.Join(os.Chown(dir, owner, owner), os.WriteFile(filepath.Join(dir, "secret"), nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string]struct {
-			code int32
-			says string
-		}{"sees": {7, "last words\n"}, "owns": {0, ""}, "plain": {0, ""}, "sealed": {0, ""}} {
-			pod := w.await(name, "end", ended)
-			if len(pod.Status.ContainerStatuses) == 0 {
-				t.Fatalf("pod %s: %s", name, pod.Status.Message)
-			}
-			c := pod.Status.ContainerStatuses[0]
-			if c.State.Terminated.ExitCode != want.code || c.State.Terminated.Message != want.says {
-				t.Errorf("pod %s ended with %+v, want code %d, %q", name, c.State.Terminated, want.code, want.says)
-			}
-			if !strings.HasPrefix(c.ImageID, "muster.test/box:1@sha256:") {
-				t.Errorf("pod %s says of its image %q", name, c.ImageID)
-			}
+		zero := int64(0)
+		w.create(boxed("writes", `test "$(id -u)" = 0 && touch /v/made && ! cat /v/secret 2>/dev/null`).with(func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &zero}
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		}))
+		if pod := w.await("writes", "end", ended); pod.Status.Phase != corev1.PodSucceeded {
+			t.Errorf("%+v", pod.Status)
 		}
-		for _, name := range []string{"sees", "owns", "plain", "sealed"} {
-			w.terminate(name, 0)
-			w.awaitGone(name)
-			w.awaitRemoved(name)
+		info, err := os.Stat(filepath.Join(dir, "made"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		checkHeld(t, w, r)
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != owner || stat.Gid != owner {
+			t.Errorf("the file is of %d:%d", stat.Uid, stat.Gid)
+		}
+		refuse.Store(true)
+		t.Cleanup(func() { refuse.Store(false) })
+		w.create(boxed("refused", "true"))
+		if pod := w.await("refused", "end", ended); pod.Status.Phase != corev1.PodFailed || !strings.Contains(fmt.Sprintf("%+v", pod.Status), "images are refused here") {
+			t.Errorf("%+v", pod.Status)
+		}
 	})
+}
+
+// podsInAnImage runs pods in an image. One with a read-only root can write to some paths.
+func podsInAnImage(t *testing.T, w *world, r *cluster.Runtime, writable string) {
+	t.Helper()
+	zero := int64(0)
+	w.create(boxed("sees", `
+		set -e
+		test "$FROM" = image; test "$PWD" = /srv; test "$(id -u)" = 65534; test "$HOME" = /
+		test "$(cat only-here)" = "only in the image"
+		test ! -e /usr/share; test ! -e /var/lib/dpkg
+		test -s /etc/hosts; test -d /proc/self; test -c /dev/null; test -d /sys/class
+		test "$(cat /config/key)" = value
+		test "$MUSTER_ROOT" = /muster; test -d /muster
+		echo last words > /dev/termination-log
+		exit 7`).with(func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/config"}}
+	}))
+	w.create(boxed("owns", `
+		set -e
+		test "$(id -u)" = 0; test "$HOME" = /root; echo mine > /srv/written; grep -q ' /sys sysfs ro' /proc/mounts`).with(func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &zero} }))
+	w.create(boxed("plain", ""))
+	w.create(boxed("sealed", "touch "+writable+" && test -d /etc && ! touch /srv/x /x 2>/dev/null").with(func(p *corev1.Pod) {
+		yes := true
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &zero, ReadOnlyRootFilesystem: &yes}
+	}))
+	if _, err := w.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config", Namespace: "default"}, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct {
+		code int32
+		says string
+	}{"sees": {7, "last words\n"}, "owns": {0, ""}, "plain": {0, ""}, "sealed": {0, ""}} {
+		pod := w.await(name, "end", ended)
+		if len(pod.Status.ContainerStatuses) == 0 {
+			t.Fatalf("pod %s: %s", name, pod.Status.Message)
+		}
+		c := pod.Status.ContainerStatuses[0]
+		if c.State.Terminated.ExitCode != want.code || c.State.Terminated.Message != want.says {
+			t.Errorf("pod %s ended with %+v, want code %d, %q", name, c.State.Terminated, want.code, want.says)
+		}
+		if !strings.HasPrefix(c.ImageID, "muster.test/box:1@sha256:") {
+			t.Errorf("pod %s says of its image %q", name, c.ImageID)
+		}
+	}
+	for _, name := range []string{"sees", "owns", "plain", "sealed"} {
+		w.terminate(name, 0)
+		w.awaitGone(name)
+		w.awaitRemoved(name)
+	}
+	checkHeld(t, w, r)
 }
 
 // checkHeld compares what containerd keeps for the world's pods.
