@@ -105,17 +105,11 @@ func (g *Guard) refresh() error {
 	if g.closed {
 		return nil
 	}
-	// 1. Muster's own processes keep their GPUs.
-	if g.options.Kept != nil {
-		if err := keepOut(g.mount, g.options.Groups, g.options.Kept()); err != nil {
-			return err
-		}
-	}
-	// 2. The numbers of the devices.
+	// 1. The numbers of the devices.
 	if err := g.renew(); err != nil {
 		return err
 	}
-	// 3. The groups.
+	// 2. The groups.
 	var errs []error
 	for _, group := range g.options.Groups {
 		if err := g.attach(group); err != nil {
@@ -172,6 +166,12 @@ func (g *Guard) attach(group string) error {
 	defer func() { _ = folder.Close() }()
 	if ok {
 		return nil
+	}
+	// Muster's own processes keep their GPUs. Those that they start later are where they are.
+	if g.options.Kept != nil {
+		if err := keepOut(g.mount, []string{group}, g.options.Kept()); err != nil {
+			return err
+		}
 	}
 	made, err := link.AttachRawLink(link.RawLinkOptions{Target: int(folder.Fd()), Program: g.program, Attach: ebpf.AttachCGroupDevice})
 	if err != nil {

@@ -339,12 +339,17 @@ func asOwner(folder *os.File, do func() error) error {
 // As runs do on a thread that makes files as a user, with the capabilities of this process.
 func As(uid, gid uint32, do func() error) (err error) {
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	beforeUID, beforeGID := os.Geteuid(), os.Getegid()
+	defer func() {
+		back := errors.Join(unix.Setfsuid(beforeUID), unix.Setfsgid(beforeGID))
+		if back == nil {
+			runtime.UnlockOSThread() // else no other goroutine gets this thread
+		}
+		err = errors.Join(err, back)
+	}()
 	if err := errors.Join(unix.Setfsgid(int(gid)), unix.Setfsuid(int(uid))); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, unix.Setfsuid(beforeUID), unix.Setfsgid(beforeGID)) }()
 	if err := keepCapabilities(); err != nil {
 		return err
 	}
