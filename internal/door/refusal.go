@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/room"
 	"github.com/muster-dev/muster/internal/turns"
 )
 
@@ -81,7 +82,7 @@ func refusalOf(err error) *Refusal {
 		return refuse(http.StatusRequestEntityTooLarge, "what was sent has more than %s", source.FormatBytes(large.Limit))
 	case errors.Is(err, source.ErrTooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "%v", err)
-	case errors.Is(err, depot.ErrQuota), errors.Is(err, warehouse.ErrQuota):
+	case errors.Is(err, depot.ErrQuota), errors.Is(err, warehouse.ErrQuota), room.Full(err):
 		return refuse(http.StatusInsufficientStorage, "%v", err)
 	case errors.Is(err, depot.ErrInvalid):
 		return refuse(http.StatusBadRequest, "%v", err)

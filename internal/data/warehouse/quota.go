@@ -26,6 +26,11 @@ const recount, recountFull = 10 * time.Minute, 10 * time.Second
 // Reserve reports whether a namespace may keep so many bytes more, and counts them
 // from then on.
 func (w *Warehouse) Reserve(ctx context.Context, namespace string, more int64) error {
+	if w.o.Room != nil {
+		if err := w.o.Room(more); err != nil {
+			return err
+		}
+	}
 	if w.o.Quota <= 0 {
 		return nil
 	}

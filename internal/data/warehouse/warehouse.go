@@ -26,6 +26,9 @@ type Options struct {
 	Prefix string
 	// Quota is how many bytes one namespace may keep. Default: no bound.
 	Quota int64
+	// Room refuses so many bytes more where the disk has no room. Default: the disk is
+	// asked when they are written.
+	Room func(more int64) error
 	// Workers is how many cores each store may use. Default: all that there are.
 	Workers int
 	// Now is the clock. Default: [time.Now].
@@ -96,7 +99,7 @@ func (w *Warehouse) Store(ctx context.Context, namespace string) (*data.Store, e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.store == nil {
-		if r.store, err = data.Open(ctx, data.Options{Backend: r.objects, Workers: w.o.Workers}); err != nil {
+		if r.store, err = data.Open(ctx, data.Options{Backend: r.objects, Workers: w.o.Workers, Room: w.o.Room}); err != nil {
 			return nil, fmt.Errorf("opening the store of namespace %s: %w", namespace, err)
 		}
 	}

@@ -20,6 +20,8 @@ import (
 const (
 	DefaultQuota     = 20 << 30
 	DefaultRetention = 14 * 24 * time.Hour
+	// Forever is a retention after which nothing goes.
+	Forever = 100 * 365 * 24 * time.Hour
 )
 
 // ErrNotStored is returned, wrapped, for a snapshot that the namespace does not
@@ -43,6 +45,9 @@ type Options struct {
 	// Retention is for how long something is kept that nobody uses. Default:
 	// [DefaultRetention].
 	Retention time.Duration
+	// Room refuses so many bytes more where the disk has no room. Default: the disk is
+	// asked when they are written.
+	Room func(more int64) error
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
@@ -219,18 +224,12 @@ func (d *Depot) note(ctx context.Context, namespace, digest string) error {
 // removed, so that whoever submits the same code again mends it.
 func (d *Depot) Write(ctx context.Context, namespace string, p *source.Parcel, out io.Writer) error {
 	contents := readAhead(ctx, p.Sequence(), func(ctx context.Context, c source.Content) (io.ReadCloser, error) {
-		at := key(namespace, blobs, c.Hash)
-		in, err := d.opts.Shelf.Get(ctx, at)
-		if err != nil {
-			return nil, err
-		}
-		return &checked{verified: newVerified(in, c), Closer: in, wrong: func() { _ = d.opts.Shelf.Delete(ctx, at) }}, nil
+		return d.open(ctx, namespace, c)
 	})
 	defer contents.stop()
 	err := p.WriteTar(ctx, out, contents.open)
 	if errors.Is(err, source.ErrDamaged) {
-		d.forget(namespace + "/" + p.Digest())
-		_ = d.opts.Shelf.Delete(ctx, key(namespace, trees, hashOf(p.Digest())))
+		d.drop(ctx, namespace, p)
 	}
 	return err
 }

@@ -52,11 +52,21 @@ func (d *Depot) Receive(ctx context.Context, namespace, digest string, in io.Rea
 		return names(p, missing), nil
 	}
 	// 4. It is whole: the list names it.
+	return nil, d.conclude(ctx, namespace, p)
+}
+
+// conclude puts the list of a snapshot once all of its contents are there.
+func (d *Depot) conclude(ctx context.Context, namespace string, p *source.Parcel) error {
 	data := p.Encoded()
-	if err := d.opts.Shelf.Put(ctx, key(namespace, trees, hashOf(digest)), int64(len(data)), bytes.NewReader(data)); err != nil {
-		return nil, fmt.Errorf("storing code snapshot %s: %w", digest, err)
+	if err := d.opts.Shelf.Put(ctx, key(namespace, trees, hashOf(p.Digest())), int64(len(data)), bytes.NewReader(data)); err != nil {
+		return fmt.Errorf("storing code snapshot %s: %w", p.Digest(), err)
 	}
-	return nil, d.note(ctx, namespace, digest)
+	if err := d.note(ctx, namespace, p.Digest()); err != nil {
+		return err
+	}
+	now := d.opts.Now()
+	d.remember(namespace+"/"+p.Digest(), known{parcel: p, seen: now, noted: now})
+	return nil
 }
 
 func (d *Depot) list(archive *tar.Reader, digest string) (*source.Parcel, error) {
@@ -168,6 +178,11 @@ func (d *Depot) put(ctx context.Context, group *errgroup.Group, namespace string
 
 // charge counts bytes against the namespace's quota, before they are put.
 func (d *Depot) charge(ctx context.Context, namespace string, size int64) error {
+	if d.opts.Room != nil {
+		if err := d.opts.Room(size); err != nil {
+			return err
+		}
+	}
 	now := d.opts.Now()
 	d.mu.Lock()
 	u, counted := d.used[namespace]
@@ -191,8 +206,12 @@ func (d *Depot) charge(ctx context.Context, namespace string, size int64) error 
 	}
 	if u.bytes+size > d.opts.Quota {
 		d.used[namespace] = u
-		return fmt.Errorf("namespace %s keeps %s of code and environments, and %s are allowed: %w; what no job names goes by itself after %d days",
-			namespace, source.FormatBytes(u.bytes), source.FormatBytes(d.opts.Quota), ErrQuota, int(d.opts.Retention.Hours()/24))
+		advice := fmt.Sprintf("what no job names goes by itself after %d days", int(d.opts.Retention.Hours()/24))
+		if d.opts.Retention >= Forever {
+			advice = "nothing goes by itself: ask an administrator for a larger quota or a retention"
+		}
+		return fmt.Errorf("namespace %s keeps %s of code and environments, and %s are allowed: %w; %s",
+			namespace, source.FormatBytes(u.bytes), source.FormatBytes(d.opts.Quota), ErrQuota, advice)
 	}
 	u.bytes += size
 	d.used[namespace] = u

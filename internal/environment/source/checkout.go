@@ -41,7 +41,7 @@ func (s *Store) Checkout(ctx context.Context, digest, dst string) error {
 		return err
 	}
 	s.noteUse(strings.TrimPrefix(digest, digestPrefix), time.Now())
-	if err := wholly(dst, func(temp string) error { return s.layOut(ctx, t, temp) }); err != nil {
+	if err := wholly(dst, func(temp string) error { return t.layOut(ctx, temp, s.copyBlob) }); err != nil {
 		return fmt.Errorf("laying out code snapshot %s at %s: %w", digest, dst, err)
 	}
 	return nil
@@ -79,8 +79,8 @@ func wholly(dst string, fill func(temp string) error) error {
 	return nil
 }
 
-// layOut writes a tree's content into an empty folder.
-func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
+// layOut writes a tree's content into an empty folder; put writes one file, checked.
+func (t *tree) layOut(ctx context.Context, dir string, put func(context.Context, *entry, *os.Root) error) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
 			if err := within.Err(); err != nil {
 				return err
 			}
-			return s.copyBlob(e, root)
+			return put(within, e, root)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -138,7 +138,7 @@ func (t *tree) close(root *os.Root) error {
 }
 
 // copyBlob writes one file and checks its content on the way.
-func (s *Store) copyBlob(e *entry, root *os.Root) error {
+func (s *Store) copyBlob(_ context.Context, e *entry, root *os.Root) error {
 	source := s.path(blobsDir, e.Hash)
 	in, err := os.Open(source)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,9 +148,24 @@ func (s *Store) copyBlob(e *entry, root *os.Root) error {
 		return err
 	}
 	defer func() { _ = in.Close() }()
+	same, err := e.write(in, root)
+	if err == nil && !same {
+		// Out of the way, so that the next snapshot of the same code mends it.
+		_ = os.Remove(source)
+		err = e.damaged()
+	}
+	return err
+}
+
+func (e *entry) damaged() error {
+	return fmt.Errorf("the content of %s: %w; submit the job again from its folder", e.Path, ErrDamaged)
+}
+
+// write writes a file from its content, and reports whether that is what its hash says.
+func (e *entry) write(in io.Reader, root *os.Root) (same bool, err error) {
 	out, err := root.OpenFile(filepath.FromSlash(e.Path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return full(err)
+		return false, full(err)
 	}
 	hasher := sha256.New()
 	_, err = io.Copy(io.MultiWriter(out, hasher), in)
@@ -158,14 +173,9 @@ func (s *Store) copyBlob(e *entry, root *os.Root) error {
 		err = out.Chmod(fs.FileMode(e.Mode))
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
-		return full(err)
+		return false, full(err)
 	}
-	if hex.EncodeToString(hasher.Sum(nil)) != e.Hash {
-		// Out of the way, so that the next snapshot of the same code mends it.
-		_ = os.Remove(source)
-		return fmt.Errorf("the content of %s: %w; submit the job again from its folder", e.Path, ErrDamaged)
-	}
-	return nil
+	return hex.EncodeToString(hasher.Sum(nil)) == e.Hash, nil
 }
 
 // abandonedPrefix begins the names of unfinished checkouts of dst.

@@ -89,8 +89,8 @@ func FileName(address string) string {
 	return name
 }
 
-// fetch gets one script and stores it.
-func (f *Fetcher) fetch(ctx context.Context, address string) (string, error) {
+// fetch gets one script and stores it for a scope.
+func (f *Fetcher) fetch(ctx context.Context, scope, address string) (string, error) {
 	fail := func(err error) error { return fmt.Errorf("fetching %s: %w", redact(address), err) }
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -113,25 +113,40 @@ func (f *Fetcher) fetch(ctx context.Context, address string) (string, error) {
 	if resp.ContentLength > f.opts.MaxBytes {
 		return "", fail(fmt.Errorf("the answer is %s, and the limit for a script is %s; put data on a volume and read it from there", FormatBytes(resp.ContentLength), FormatBytes(f.opts.MaxBytes)))
 	}
-	unlock, err := f.opts.Store.share()
+	digest, err := f.keep(ctx, scope, FileName(address), resp)
 	if err != nil {
 		return "", fail(err)
 	}
-	defer unlock()
-	dir, err := os.MkdirTemp(filepath.Join(f.opts.Store.dir, tempDir), "fetch-*")
+	return digest, nil
+}
+
+// keep receives a script and stores it.
+func (f *Fetcher) keep(ctx context.Context, scope, name string, resp *http.Response) (string, error) {
+	var temp string
+	if shared := f.opts.Shared; shared != nil {
+		temp = shared.Dir
+	} else {
+		unlock, err := f.opts.Store.share()
+		if err != nil {
+			return "", err
+		}
+		defer unlock()
+		temp = filepath.Join(f.opts.Store.dir, tempDir)
+	}
+	dir, err := os.MkdirTemp(temp, "fetch-*")
 	if err != nil {
-		return "", fail(full(err))
+		return "", full(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, FileName(address))
+	file := filepath.Join(dir, name)
 	if err := f.receive(resp, file); err != nil {
-		return "", fail(err)
+		return "", err
+	}
+	if f.opts.Shared != nil {
+		return f.opts.Shared.Keep(ctx, scope, file)
 	}
 	result, err := f.opts.Store.snapshotFile(ctx, file, f.opts.MaxBytes)
-	if err != nil {
-		return "", fail(err)
-	}
-	return result.Digest, nil
+	return result.Digest, err
 }
 
 // receive writes the answer to a file, and stops where it grows too large.

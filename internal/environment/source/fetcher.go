@@ -18,10 +18,12 @@ const (
 	DefaultFetchTries   = 4
 )
 
-// FetcherOptions set up a [Fetcher]. Store is required.
+// FetcherOptions set up a [Fetcher]. Store or Shared is required.
 type FetcherOptions struct {
-	// Store is where scripts are kept.
+	// Store is where scripts are kept, for all owners.
 	Store *Store
+	// Shared keeps each script for those who asked for it, in place of Store.
+	Shared *Shared
 	// MaxBytes is the largest script. Default: [DefaultFetchBytes].
 	MaxBytes int64
 	// Timeout bounds one try, from dialling to the last byte. Default:
@@ -44,6 +46,16 @@ type FetcherOptions struct {
 	Now func() time.Time
 	// Log hears of fetches. Default: nobody.
 	Log *slog.Logger
+}
+
+// Shared keeps scripts by scope. Owners of one scope share a fetch; others never do.
+type Shared struct {
+	// Scope is the scope of an owner, such as its namespace.
+	Scope func(owner string) string
+	// Dir is the folder in which scripts are received. Nothing else is in it.
+	Dir string
+	// Keep stores the script in a file for a scope, and returns its snapshot's digest.
+	Keep func(ctx context.Context, scope, file string) (digest string, err error)
 }
 
 // Phase is how far a fetch has come.
@@ -75,11 +87,11 @@ type Fetcher struct {
 	opts   FetcherOptions
 	client *http.Client
 	board  *notice.Board
-	todo   *notice.Board // URLs to fetch
+	todo   *notice.Board // errands: scope, NUL, URL
 
 	mu      sync.Mutex
 	asked   map[string]*asked  // by owner
-	flights map[string]*flight // by URL, while under way
+	flights map[string]*flight // by errand, while under way
 }
 
 // asked is what one owner asked for, and the answer.
@@ -89,10 +101,11 @@ type asked struct {
 	at    time.Time
 }
 
-// flight is one fetch under way, for everybody who wants that URL meanwhile.
+// flight is one fetch under way, for all owners of a scope who want that URL meanwhile.
 type flight struct {
-	owners map[string]bool
-	state  State
+	scope, url string
+	owners     map[string]bool
+	state      State
 }
 
 const (
@@ -104,8 +117,8 @@ const (
 
 // NewFetcher returns a fetcher; nothing is fetched until [Fetcher.Run].
 func NewFetcher(opts FetcherOptions) (*Fetcher, error) {
-	if opts.Store == nil {
-		return nil, errors.New("making a fetcher: it needs a store")
+	if (opts.Store == nil) == (opts.Shared == nil) {
+		return nil, errors.New("making a fetcher: it needs one place for scripts, a store or those of scopes")
 	}
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = DefaultFetchBytes
@@ -151,7 +164,9 @@ func (f *Fetcher) Ensure(owner, url string) State {
 	f.forgetOld()
 	a := &asked{url: url, at: f.opts.Now()}
 	f.asked[owner] = a
-	if fl := f.flights[url]; fl != nil {
+	scope := f.scope(owner)
+	errand := scope + "\x00" + url
+	if fl := f.flights[errand]; fl != nil {
 		fl.owners[owner] = true
 		a.state = fl.state
 		return a.state
@@ -161,9 +176,17 @@ func (f *Fetcher) Ensure(owner, url string) State {
 		return a.state
 	}
 	a.state = State{Phase: Fetching, File: FileName(url), Message: "waiting to fetch " + redact(url)}
-	f.flights[url] = &flight{owners: map[string]bool{owner: true}, state: a.state}
-	f.todo.Post(url)
+	f.flights[errand] = &flight{scope: scope, url: url, owners: map[string]bool{owner: true}, state: a.state}
+	f.todo.Post(errand)
 	return a.state
+}
+
+// scope is that of an owner; a store is one scope.
+func (f *Fetcher) scope(owner string) string {
+	if f.opts.Shared == nil {
+		return ""
+	}
+	return f.opts.Shared.Scope(owner)
 }
 
 // Changes tells for which owner [Fetcher.Ensure] has a new answer.
@@ -199,8 +222,8 @@ func (f *Fetcher) Run(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
 					return
-				case url := <-f.todo.Changes():
-					f.fly(ctx, url)
+				case errand := <-f.todo.Changes():
+					f.fly(ctx, errand)
 				}
 			}
 		})
@@ -210,25 +233,28 @@ func (f *Fetcher) Run(ctx context.Context) error {
 }
 
 // fly sees one fetch through.
-func (f *Fetcher) fly(ctx context.Context, url string) {
+func (f *Fetcher) fly(ctx context.Context, errand string) {
+	f.mu.Lock()
+	scope, url := f.flights[errand].scope, f.flights[errand].url
+	f.mu.Unlock()
 	pause := f.opts.Backoff
 	for try := 1; ; try++ {
-		digest, err := f.fetch(ctx, url)
+		digest, err := f.fetch(ctx, scope, url)
 		if ctx.Err() != nil {
 			return // Muster is stopping: the next one starts over
 		}
 		if err == nil {
 			f.opts.Log.Info("fetched a script", "url", redact(url), "digest", digest)
-			f.land(url, State{Phase: Ready, Digest: digest, File: FileName(url), Message: "fetched " + redact(url)}, true)
+			f.land(errand, State{Phase: Ready, Digest: digest, File: FileName(url), Message: "fetched " + redact(url)}, true)
 			return
 		}
 		var passing *passingError
 		if !errors.As(err, &passing) || try >= f.opts.Tries {
 			f.opts.Log.Warn("a script could not be fetched", "url", redact(url), "tries", try, "err", err)
-			f.land(url, State{Phase: Failed, Message: err.Error()}, true)
+			f.land(errand, State{Phase: Failed, Message: err.Error()}, true)
 			return
 		}
-		f.land(url, State{Phase: Fetching, File: FileName(url), Message: err.Error() + "; trying again"}, false)
+		f.land(errand, State{Phase: Fetching, File: FileName(url), Message: err.Error() + "; trying again"}, false)
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -241,17 +267,17 @@ func (f *Fetcher) fly(ctx context.Context, url string) {
 }
 
 // land tells every owner of a fetch how it stands.
-func (f *Fetcher) land(url string, state State, done bool) {
+func (f *Fetcher) land(errand string, state State, done bool) {
 	f.mu.Lock()
-	fl := f.flights[url]
+	fl := f.flights[errand]
 	fl.state = state
 	for owner := range fl.owners {
-		if a := f.asked[owner]; a != nil && a.url == url {
+		if a := f.asked[owner]; a != nil && a.url == fl.url {
 			a.state, a.at = state, f.opts.Now()
 		}
 	}
 	if done {
-		delete(f.flights, url)
+		delete(f.flights, errand)
 	}
 	owners := fl.owners
 	f.mu.Unlock()

@@ -196,3 +196,51 @@ func TestFetchFailuresInWords(t *testing.T) {
 		t.Errorf("left over: %v", left)
 	}
 }
+
+// TestSharedFetches: owners of one scope share a fetch, and each scope gets its own copy.
+func TestSharedFetches(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, "print(%d)", asked.Add(1))
+	}))
+	t.Cleanup(server.Close)
+	var mu sync.Mutex
+	kept := map[string]string{}
+	f, err := NewFetcher(FetcherOptions{Inner: true, Shared: &Shared{
+		Dir:   t.TempDir(),
+		Scope: func(owner string) string { scope, _, _ := strings.Cut(owner, "/"); return scope },
+		Keep: func(_ context.Context, scope, file string) (string, error) {
+			text, err := os.ReadFile(file)
+			mu.Lock()
+			defer mu.Unlock()
+			kept[scope] += string(text)
+			return "digest of " + string(text), err
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := []string{"a/one", "a/two", "b/one"}
+	for _, owner := range owners { // before Run: the flights of a scope are one
+		f.Ensure(owner, server.URL+"/train.py")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	ready := map[string]string{}
+	for len(ready) < len(owners) {
+		owner := <-f.Changes()
+		if s := f.Ensure(owner, server.URL+"/train.py"); s.Phase == Ready {
+			ready[owner] = s.Digest
+		} else if s.Phase == Failed {
+			t.Fatal(s.Message)
+		}
+	}
+	if asked.Load() != 2 || len(kept["a"]) != len("print(1)") || len(kept["b"]) != len("print(1)") || kept["a"] == kept["b"] {
+		t.Errorf("%d fetches, kept %v", asked.Load(), kept)
+	}
+	if ready["a/one"] != ready["a/two"] || ready["a/one"] == ready["b/one"] {
+		t.Errorf("%v", ready)
+	}
+}

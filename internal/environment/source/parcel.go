@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sort"
 	"time"
 )
@@ -79,6 +80,32 @@ func (s *Store) Parcel(digest string) (*Parcel, error) {
 		return nil, err
 	}
 	return ReadParcel(digest, data, Limits{MaxBytes: 1 << 62, MaxFiles: 1 << 30})
+}
+
+// FileParcel returns the list of a snapshot of one regular file, which must not change.
+func FileParcel(path string) (*Parcel, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	hasher := sha256.New()
+	size, err := io.Copy(hasher, in)
+	if err != nil {
+		return nil, err
+	}
+	t := tree{Version: treeVersion, Entries: []entry{{
+		Path: filepath.Base(path), Type: typeFile, Mode: uint32(info.Mode().Perm()), Size: size, Hash: hex.EncodeToString(hasher.Sum(nil)),
+	}}}
+	data, name, err := t.encode()
+	if err != nil {
+		return nil, err
+	}
+	return ReadParcel(digestPrefix+name, data, Limits{MaxBytes: 1 << 62})
 }
 
 // Open opens a content that is stored here.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -119,10 +122,43 @@ func (s *Store) CheckoutPart(ctx context.Context, digest, at, dst string) error 
 	}
 	part, _, err := t.part(at)
 	if err == nil {
-		err = wholly(dst, func(temp string) error { return s.layOut(ctx, part, temp) })
+		err = wholly(dst, func(temp string) error { return part.layOut(ctx, temp, s.copyBlob) })
 	}
 	if err != nil {
 		return fmt.Errorf("laying out %s of code snapshot %s: %w", at, digest, err)
+	}
+	return nil
+}
+
+// Checkout lays the part of the snapshot at a path out as the new folder dst, as
+// [Store.CheckoutPart] does, from contents that open opens; "." is all of it. Several are
+// read at once.
+func (p *Parcel) Checkout(ctx context.Context, at, dst string, open func(context.Context, Content) (io.ReadCloser, error)) error {
+	put := func(ctx context.Context, e *entry, root *os.Root) error {
+		in, err := open(ctx, Content{Hash: e.Hash, Size: e.Size})
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the content of %s is missing: %w", e.Path, ErrDamaged)
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }()
+		same, err := e.write(in, root)
+		if errors.Is(err, ErrDamaged) || err == nil && !same {
+			err = e.damaged()
+		}
+		return err
+	}
+	part := &p.tree
+	var err error
+	if at != "." { // links of a whole snapshot may be absolute
+		part, _, err = part.part(at)
+	}
+	if err == nil {
+		err = wholly(dst, func(temp string) error { return part.layOut(ctx, temp, put) })
+	}
+	if err != nil {
+		return fmt.Errorf("laying out %s of code snapshot %s: %w", at, p.digest, err)
 	}
 	return nil
 }

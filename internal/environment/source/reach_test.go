@@ -33,7 +33,7 @@ func TestInnerServersAreNotAsked(t *testing.T) {
 	f, err := NewFetcher(FetcherOptions{Store: newStore(t), Backoff: time.Hour, Tries: 2})
 	must(t, err)
 	for _, url := range []string{server.URL, "http://localhost" + port, "http://[::ffff:127.0.0.1]" + port, "http://0.0.0.0" + port} {
-		if _, err := f.fetch(t.Context(), url+"/train.py"); err == nil || !strings.Contains(err.Error(), "this machine's own or that of its provider's services; use a server that other machines reach") {
+		if _, err := f.fetch(t.Context(), "", url+"/train.py"); err == nil || !strings.Contains(err.Error(), "this machine's own or that of its provider's services; use a server that other machines reach") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
