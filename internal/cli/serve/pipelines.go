@@ -77,7 +77,7 @@ func (o *options) makeStages(ctx context.Context, config *rest.Config, stores *w
 	guard := o.copies.guard(ctx, config)
 	resolver := o.tags.resolver(guard)
 	m := &pipeline.Machine{
-		Store: stores.Store, Foreman: f, Sources: noSources{}, Images: images(resolver), Elsewhere: true, DefaultImage: o.image,
+		Store: stores.Bounded, Foreman: f, Sources: noSources{}, Images: images(resolver), Elsewhere: true, DefaultImage: o.image,
 		Interpreter: func(context.Context) (string, error) { return "", errors.New("stages run in images") },
 		KeepResults: keepResults, Scratch: o.datums.scratch.Quantity, Egress: o.copies.rules(guard),
 	}

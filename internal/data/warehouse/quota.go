@@ -21,11 +21,21 @@ const Uploads = "uploads/"
 // recount is after which time it is counted anew how much a namespace keeps: others
 // store there, too, and collections remove. Where the quota is used up it is counted
 // sooner.
-const recount, recountFull = 10 * time.Minute, 10 * time.Second
+const recount, recountWriter, recountFull = 10 * time.Minute, time.Minute, 10 * time.Second
 
 // Reserve reports whether a namespace may keep so many bytes more, and counts them
 // from then on.
 func (w *Warehouse) Reserve(ctx context.Context, namespace string, more int64) error {
+	return w.allow(ctx, namespace, more, true)
+}
+
+// fits is Reserve for a writer that says repeatedly how much it has not stored yet: these
+// bytes are not counted before they are stored.
+func (w *Warehouse) fits(ctx context.Context, namespace string, more int64) error {
+	return w.allow(ctx, namespace, more, false)
+}
+
+func (w *Warehouse) allow(ctx context.Context, namespace string, more int64, keep bool) error {
 	if w.o.Room != nil {
 		if err := w.o.Room(more); err != nil {
 			return err
@@ -40,7 +50,11 @@ func (w *Warehouse) Reserve(ctx context.Context, namespace string, more int64) e
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := w.count(ctx, namespace, r, recount); err != nil {
+	within := recount
+	if !keep { // what such a writer has stored counts only once it is listed
+		within = recountWriter
+	}
+	if err := w.count(ctx, namespace, r, within); err != nil {
 		return err
 	}
 	if r.used+more > w.o.Quota { // a collection may have made room
@@ -52,7 +66,9 @@ func (w *Warehouse) Reserve(ctx context.Context, namespace string, more int64) e
 		return fmt.Errorf("%w: namespace %s keeps %d bytes of %d, and %d more do not fit: delete branches, tags or datasets that nobody needs "+
 			"(what only they had goes a day later), or ask an administrator for more", ErrQuota, namespace, r.used, w.o.Quota, more)
 	}
-	r.used += more
+	if keep {
+		r.used += more
+	}
 	return nil
 }
 

@@ -59,6 +59,8 @@ type Warehouse struct {
 type room struct {
 	objects backend.Streamer
 	store   *data.Store
+	// bounded is the same store for who is bound by the quota as it writes.
+	bounded *data.Store
 	asked   time.Time
 
 	mu sync.Mutex
@@ -99,11 +101,35 @@ func (w *Warehouse) Store(ctx context.Context, namespace string) (*data.Store, e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.store == nil {
-		if r.store, err = data.Open(ctx, data.Options{Backend: r.objects, Workers: w.o.Workers, Room: w.o.Room}); err != nil {
-			return nil, fmt.Errorf("opening the store of namespace %s: %w", namespace, err)
-		}
+		r.store, err = w.open(ctx, namespace, r, w.o.Room)
 	}
-	return r.store, nil
+	return r.store, err
+}
+
+// Bounded is the store of a namespace for a part of this program that writes into it
+// without [Warehouse.Reserve], as results of pipelines are. A write ends with an error that
+// wraps [ErrQuota] once the namespace keeps its quota.
+func (w *Warehouse) Bounded(ctx context.Context, namespace string) (*data.Store, error) {
+	r, err := w.room(namespace)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.bounded == nil {
+		r.bounded, err = w.open(ctx, namespace, r, func(more int64) error {
+			return w.fits(context.WithoutCancel(ctx), namespace, more)
+		})
+	}
+	return r.bounded, err
+}
+
+func (w *Warehouse) open(ctx context.Context, namespace string, r *room, bound func(int64) error) (*data.Store, error) {
+	store, err := data.Open(ctx, data.Options{Backend: r.objects, Workers: w.o.Workers, Room: bound})
+	if err != nil {
+		return nil, fmt.Errorf("opening the store of namespace %s: %w", namespace, err)
+	}
+	return store, nil
 }
 
 // Objects are the objects of the store of a namespace.

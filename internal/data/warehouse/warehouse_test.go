@@ -2,10 +2,12 @@ package warehouse
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,5 +198,43 @@ func TestSmallPacksAreFound(t *testing.T) {
 	must(t, err)
 	if _, err := backend.Read(t.Context(), objects, packs[0].Key); err != nil {
 		t.Errorf("what is in a bale: %v", err)
+	}
+}
+
+// TestBounded: a part of this program that writes without Reserve stops at the quota.
+func TestBounded(t *testing.T) {
+	now := time.Now()
+	w, err := Open(Options{Folder: t.TempDir(), Quota: 4000, Now: func() time.Time { return now }})
+	must(t, err)
+	write := func(namespace string, n int) error {
+		store, err := w.Bounded(t.Context(), namespace)
+		must(t, err)
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, "file"), []byte(rand.Text()+strings.Repeat("x", n)), 0o600))
+		session, err := store.Dataset(&ref.Memory{}).Begin(t.Context(), "main", data.SessionOptions{})
+		must(t, err)
+		err = session.Add(t.Context(), data.Folder(dir), data.AddOptions{})
+		if err == nil {
+			_, err = session.Commit(t.Context(), data.CommitOptions{Message: "x"})
+		}
+		return errors.Join(err, session.Close(t.Context()))
+	}
+	must(t, write("ada", 10))
+	objects, err := w.Objects("ada")
+	must(t, err)
+	must(t, objects.Put(t.Context(), "packs/00/00000000000000000000000000000000", make([]byte, 4000)))
+	now = now.Add(recountWriter + time.Second)
+	if err := write("ada", 10); !errors.Is(err, ErrQuota) {
+		t.Errorf("a namespace that keeps its quota writes: %v", err)
+	}
+	must(t, write("bob", 10))
+	full := errors.New("the disk is full")
+	w, err = Open(Options{Folder: t.TempDir(), Room: func(int64) error { return full }})
+	must(t, err)
+	if err := w.Reserve(t.Context(), "ada", 1); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if err := write("ada", 10); !errors.Is(err, full) {
+		t.Error(err)
 	}
 }
