@@ -35,6 +35,16 @@ func (r *References) Mention(text string) {
 	}
 }
 
+// Add adds the references of another.
+func (r *References) Add(other References) {
+	if r.hashes == nil && len(other.hashes) > 0 {
+		r.hashes = make(map[string]bool, len(other.hashes))
+	}
+	for hash := range other.hashes {
+		r.hashes[hash] = true
+	}
+}
+
 // Has reports whether somebody refers to the thing with the given name, a
 // digest ("sha256:<hash>") or a key (the hash alone).
 func (r *References) Has(name string) bool {

@@ -44,24 +44,64 @@ const pageSize = 500
 // Read returns everything that is referred to. Any hash in an object counts,
 // whatever field it is in.
 func (r Reader) Read(ctx context.Context) (retention.References, error) {
-	var found retention.References
+	each, err := r.ReadEach(ctx)
+	return each.All(), err
+}
+
+// Each is what is referred to, by who does.
+type Each struct {
+	// objects are those of the objects of each namespace, machine those of what this
+	// machine still runs and of its configuration.
+	objects map[string]*retention.References
+	machine retention.References
+}
+
+// Has reports whether a namespace, or what this machine still runs, refers to a thing.
+func (e *Each) Has(namespace, name string) bool {
+	own := e.objects[namespace]
+	return own != nil && own.Has(name) || e.machine.Has(name)
+}
+
+// mention notes the references in a text of an object.
+func (e *Each) mention(namespace, text string) {
+	own := e.objects[namespace]
+	if own == nil {
+		own = &retention.References{}
+		e.objects[namespace] = own
+	}
+	own.Mention(text)
+}
+
+// All are the references of all together.
+func (e *Each) All() (all retention.References) {
+	all.Add(e.machine)
+	for _, own := range e.objects {
+		all.Add(*own)
+	}
+	return all
+}
+
+// ReadEach is Read, by namespace.
+func (r Reader) ReadEach(ctx context.Context) (Each, error) {
+	found := Each{objects: map[string]*retention.References{}}
 	for _, target := range r.Images {
-		found.Mention(target.Environment)
+		found.machine.Mention(target.Environment)
 	}
 	for _, kind := range kinds {
 		if err := r.list(ctx, kind, &found); err != nil {
-			return retention.References{}, fmt.Errorf("listing the %s: %w", kind.Resource, err)
+			return Each{}, fmt.Errorf("listing the %s: %w", kind.Resource, err)
 		}
 	}
-	if err := readNode(r.Home, &found); err != nil {
-		return retention.References{}, err
+	// What runs here last: a pod that the server no longer has is still on disk.
+	if err := readNode(r.Home, &found.machine); err != nil {
+		return Each{}, err
 	}
 	return found, nil
 }
 
 // list reads all objects of a kind as they are stored, fields included that
 // this program does not know.
-func (r Reader) list(ctx context.Context, kind schema.GroupVersionResource, found *retention.References) error {
+func (r Reader) list(ctx context.Context, kind schema.GroupVersionResource, found *Each) error {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := r.Server.Resource(kind).List(ctx, options)
@@ -84,11 +124,11 @@ func (r Reader) list(ctx context.Context, kind schema.GroupVersionResource, foun
 	}
 }
 
-func mention(object *unstructured.Unstructured, found *retention.References) error {
+func mention(object *unstructured.Unstructured, found *Each) error {
 	text, err := json.Marshal(object.Object)
 	if err != nil {
 		return fmt.Errorf("reading %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
-	found.Mention(string(text))
+	found.mention(object.GetNamespace(), string(text))
 	return nil
 }

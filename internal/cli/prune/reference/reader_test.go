@@ -177,3 +177,32 @@ func TestReadAllPages(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestReadEach: an object keeps things of its own namespace; what this machine runs keeps them
+// of all.
+func TestReadEach(t *testing.T) {
+	home := t.TempDir()
+	write(t, filepath.Join(home, "jobs", "uid", "code", "sha256:"+hash(3), "train.py"), "")
+	job := object("muster.dev/v1alpha1", "TrainingJob", "a", map[string]any{"status": map[string]any{"codeSnapshot": "sha256:" + hash(1)}})
+	job.SetNamespace("u-1000")
+	other := object("v1", "Pod", "b", volume("code.muster.dev", "snapshot", "sha256:"+hash(2)))
+	other.SetNamespace("u-1001")
+	each, err := Reader{Server: server(job, other), Home: home}.ReadEach(t.Context())
+	must(t, err)
+	for _, c := range []struct {
+		namespace string
+		thing     int
+		want      bool
+	}{
+		{"u-1000", 1, true}, {"u-1001", 1, false}, {"u-1000", 2, false}, {"u-1001", 2, true}, {"u-1000", 3, true}, {"u-1001", 3, true},
+		{"u-1002", 1, false}, {"u-1002", 3, true}, {"u-1000", 4, false},
+	} {
+		if got := each.Has(c.namespace, "sha256:"+hash(c.thing)); got != c.want {
+			t.Errorf("%s, %d: %v", c.namespace, c.thing, got)
+		}
+	}
+	all := each.All()
+	if all.Len() != 3 || !all.Has(hash(1)) || !all.Has(hash(2)) || !all.Has(hash(3)) {
+		t.Errorf("%d references of all", all.Len())
+	}
+}
