@@ -44,7 +44,7 @@ func source(ctx context.Context, home string, o roster.Order) (*data.View, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := opening.OpenFolder(ctx, home)
+	store, err := open(ctx, home, o.Source)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,4 +62,12 @@ func source(ctx context.Context, home string, o roster.Order) (*data.View, func(
 		return nil, nil, err
 	}
 	return view, release, nil
+}
+
+// open opens the store of a namespace, or that of a Muster of one user.
+func open(ctx context.Context, home, namespace string) (*data.Store, error) {
+	if namespace == "" {
+		return opening.OpenFolder(ctx, home)
+	}
+	return opening.OpenNamespace(ctx, home, namespace)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/room"
 )
@@ -35,12 +36,28 @@ const Folder = "data"
 
 // The folders in it: of the bytes themselves, and of what only saves time.
 const (
-	storeFolder = "store"
-	cacheFolder = "cache"
+	StoreFolder = "store"
+	CacheFolder = "cache"
 	// blocksFolder is the end of the name of the folder, beside the notes on what was
 	// put into a cluster's store, of what was read of it.
 	blocksFolder = "-blocks"
 )
+
+// SharedFolder is the name, in the data folder of a Muster that several users share, of the
+// folder with the stores of all namespaces.
+const SharedFolder = "stores"
+
+// SharedData is the folder in it with the stores of data, each named by its namespace.
+func SharedData(home string) string { return filepath.Join(home, SharedFolder, Folder) }
+
+// OpenNamespace opens the store of data of a namespace of such a Muster, to read there.
+func OpenNamespace(ctx context.Context, home, namespace string) (*data.Store, error) {
+	all, err := warehouse.Open(warehouse.Options{Folder: SharedData(home)})
+	if err != nil {
+		return nil, err
+	}
+	return all.Store(ctx, namespace)
+}
 
 // Store is the store of data and the server that knows its heads.
 type Store struct {
@@ -135,7 +152,7 @@ func Size(ctx context.Context, f *connection.Factory) (total int64, err error) {
 		return 0, err
 	}
 	if embedded {
-		return folderSize(ctx, filepath.Join(home, Folder, storeFolder))
+		return folderSize(ctx, filepath.Join(home, Folder, StoreFolder))
 	}
 	manager, err := f.Visitor()
 	if err != nil {
@@ -188,12 +205,12 @@ func folderSize(ctx context.Context, folder string) (total int64, err error) {
 
 // OpenFolder opens the store in the home of an embedded Muster.
 func OpenFolder(ctx context.Context, home string) (*data.Store, error) {
-	bytes, err := backend.OpenFolder(filepath.Join(home, Folder, storeFolder))
+	bytes, err := backend.OpenFolder(filepath.Join(home, Folder, StoreFolder))
 	if err != nil {
 		return nil, err
 	}
 	store, err := data.Open(ctx, data.Options{
-		Backend: bale.Over(bytes), Cache: filepath.Join(home, Folder, cacheFolder),
+		Backend: bale.Over(bytes), Cache: filepath.Join(home, Folder, CacheFolder),
 		Room: func(more int64) error { return room.Check(home, more) },
 	})
 	if err != nil {
