@@ -71,6 +71,17 @@ type Embedded struct {
 	// Retention says how long what nobody refers to any more is kept in the
 	// data folder.
 	Retention Retention `json:"retention"`
+	// Quotas bound the stores of each namespace. A Muster of one user has none.
+	Quotas Quotas `json:"quotas"`
+}
+
+// Quotas are how much each namespace may keep on a machine that several users share.
+type Quotas struct {
+	// Code is for code snapshots. Default: 20Gi.
+	Code resource.Quantity `json:"code,omitzero"`
+	// Data is for datasets, results of pipelines included. Default: a quarter of the disk
+	// of the data folder.
+	Data resource.Quantity `json:"data,omitzero"`
 }
 
 // Guard says which devices of GPUs programs outside of Muster cannot open, and which programs these are.
@@ -212,6 +223,14 @@ func (c Embedded) Validate() error {
 	}
 	if !c.DataCache.IsZero() && c.DataCache.Value() < 1<<20 {
 		return fmt.Errorf("dataCache %s: give at least 1Mi, such as 100Gi, or leave it out for half of the disk", c.DataCache.String())
+	}
+	for _, quota := range []struct {
+		name string
+		size resource.Quantity
+	}{{"code", c.Quotas.Code}, {"data", c.Quotas.Data}} {
+		if !quota.size.IsZero() && quota.size.Value() < 1<<20 {
+			return fmt.Errorf("quotas: %s: %s: give at least 1Mi, such as 20Gi, or leave it out for the default", quota.name, quota.size.String())
+		}
 	}
 	for _, kept := range []struct {
 		name string

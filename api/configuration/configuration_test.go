@@ -58,6 +58,11 @@ func TestLoad(t *testing.T) {
 		{"processes of a user", head + "userProcesses: 5000\n", func(c *Embedded) { c.UserProcesses = 5000 }, ""},
 		{"hardly a process of a user", head + "userProcesses: 5\n", nil, "userProcesses 5: give at least 100"},
 		{"hardly a cache of data", head + "dataCache: 100\n", nil, "dataCache 100: give at least 1Mi"},
+		{"quotas", head + "quotas: {code: 5Gi, data: 100Gi}\n", func(c *Embedded) {
+			c.Quotas = Quotas{Code: resource.MustParse("5Gi"), Data: resource.MustParse("100Gi")}
+		}, ""},
+		{"hardly a quota", head + "quotas: {data: 100}\n", nil, "quotas: data: 100: give at least 1Mi"},
+		{"a quota below nothing", head + "quotas: {code: -5Gi}\n", nil, "quotas: code: -5Gi: give at least 1Mi"},
 		{"labels", head + "nodeLabels: {muster.dev/rack: r07, team: a}\n", func(c *Embedded) {
 			c.NodeLabels = map[string]string{"muster.dev/rack": "r07", "team": "a"}
 		}, ""},

@@ -2,11 +2,8 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -17,7 +14,7 @@ import (
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli/data/key"
+	"github.com/muster-dev/muster/internal/cli/data/key/issuer"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
@@ -138,56 +135,5 @@ func (c *counter) keys() door.Keys {
 	if c == nil {
 		return nil
 	}
-	return c
-}
-
-// Make implements [door.Keys].
-func (c *counter) Make(ctx context.Context, who door.Caller, life time.Duration) (any, error) {
-	if life > c.life {
-		return nil, &door.Refusal{Status: http.StatusBadRequest, Text: fmt.Sprintf("a key for %s is asked for: %s is the longest that there is on this cluster", life, c.life)}
-	}
-	if life == 0 {
-		life = c.life
-	}
-	bundle, err := c.bundle(ctx)
-	if err != nil {
-		return nil, err
-	}
-	made, err := c.vault.Make(ctx, registry.Key{
-		Namespace: who.Namespace, User: who.User, Groups: who.Groups, Ends: time.Now().Add(life).Truncate(time.Second),
-	})
-	if errors.Is(err, registry.ErrTooMany) {
-		return nil, &door.Refusal{Status: http.StatusForbidden, Text: err.Error()}
-	}
-	if errors.Is(err, registry.ErrFull) {
-		return nil, &door.Refusal{Status: http.StatusInsufficientStorage, Text: err.Error()}
-	}
-	if err != nil {
-		return nil, err
-	}
-	it := key.ItemOf(made)
-	it.Endpoint, it.Region, it.CABundle = c.endpoint, gateway.Region, string(bundle)
-	return it, nil
-}
-
-// List implements [door.Keys].
-func (c *counter) List(ctx context.Context, namespace string) (any, error) {
-	all, err := c.vault.List(ctx, namespace)
-	items := make([]key.Item, len(all))
-	for i := range all {
-		items[i] = key.ItemOf(all[i])
-	}
-	return items, err
-}
-
-// Remove implements [door.Keys].
-func (c *counter) Remove(ctx context.Context, who door.Caller, id string) error {
-	err := c.vault.Delete(ctx, who.Namespace, id, who.User)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &door.Refusal{Status: http.StatusNotFound, Text: fmt.Sprintf("there is no access key %s in namespace %s: `muster data key list` shows them", id, who.Namespace)}
-	case errors.Is(err, registry.ErrNotYours):
-		return &door.Refusal{Status: http.StatusForbidden, Text: err.Error() + ": its user removes it, or an administrator (docs/data.md says how)"}
-	}
-	return err
+	return &issuer.Issuer{Vault: c.vault, Life: c.life, Place: "cluster", Endpoint: func() string { return c.endpoint }, Bundle: c.bundle}
 }

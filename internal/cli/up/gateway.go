@@ -15,12 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/data"
-	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
-	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/gateway"
 	"github.com/muster-dev/muster/internal/gateway/registry"
@@ -30,12 +27,12 @@ import (
 // s3 is the gateway of an embedded Muster; without one, it is turned off.
 type s3 struct {
 	gateway *gateway.Gateway
-	store   *data.Store // the machine's
+	data    func(ctx context.Context, namespace string) (*data.Store, error)
 	// listens hears once where it serves, "" if it does not.
 	listens chan string
 }
 
-// openGateway makes the S3 gateway over the store in the home.
+// openGateway makes the S3 gateway over the stores in the home.
 func (m *machine) openGateway() (*s3, error) {
 	s := &s3{listens: make(chan string, 1)}
 	if m.config.S3.Disabled {
@@ -52,17 +49,14 @@ func (m *machine) openGateway() (*s3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	s.store = m.data
-	known := &registry.Registry{Client: server, Measure: s.measure}
-	uploads, err := backend.OpenFolder(m.path(opening.Folder))
+	s.data = m.kept.data
+	known := &registry.Registry{Client: server, Measure: s.measure, Vault: m.kept.vault(server)}
+	all, err := m.kept.objects()
 	if err != nil {
 		return nil, err
 	}
-	if err := dropFolders(filepath.Join(m.path(opening.Folder), warehouse.Uploads), time.Now()); err != nil {
-		m.log.Warn("removing uploads of former versions", "err", err)
-	}
 	s.gateway, err = gateway.New(gateway.Options{
-		Stores: gateway.One{All: s.store, Uploads: uploads}, Catalog: known, Keyring: known, Port: m.config.S3.Port, Log: m.log,
+		Stores: all, Catalog: known, Keyring: known, Port: m.config.S3.Port, Log: m.log,
 	})
 	return s, err
 }
@@ -90,8 +84,12 @@ func dropFolders(uploads string, now time.Time) error {
 }
 
 // measure says how large a commit is, which the Dataset shows.
-func (s *s3) measure(ctx context.Context, _ string, id digest.ID) (dataset.Size, error) {
-	c, err := s.store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
+func (s *s3) measure(ctx context.Context, namespace string, id digest.ID) (dataset.Size, error) {
+	store, err := s.data(ctx, namespace)
+	if err != nil {
+		return dataset.Size{}, err
+	}
+	c, err := store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
 	return dataset.Size{Files: c.Tree.Files, Bytes: c.Tree.Bytes}, err
 }
 

@@ -22,16 +22,13 @@ import (
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/account"
-	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/up/gallery"
 	"github.com/muster-dev/muster/internal/cli/up/outfitter"
 	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset/reading"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/confinement"
-	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/node"
 	"github.com/muster-dev/muster/internal/node/gpu"
@@ -72,15 +69,15 @@ type machine struct {
 	images  *image.Store
 	// noImages says why there is no store of images.
 	noImages string
-	store    *source.Store
-	fetcher  *source.Fetcher
+	// shared says that several users share this Muster; kept are its stores.
+	shared bool
+	kept   *holdings
 	// place runs the programs of builder.
 	place   *confinement.Confinement
 	builder *environment.Builder
 	reader  *reading.Reader
 	mounts  *mounts
-	// data is the store of data, foreman gives out what pipelines compute.
-	data    *data.Store
+	// foreman gives out what pipelines compute.
 	foreman *foreman.Foreman
 	// worker is the program of stages in images, and stages knows these images, and
 	// those of jobs with packages on top.
@@ -146,7 +143,7 @@ func (m *machine) openLog() {
 
 func (m *machine) prepare(ctx context.Context) (err error) {
 	// The builder and the fetcher need it.
-	if m.store, err = source.Open(m.path("code")); err != nil {
+	if m.kept, err = m.openHoldings(); err != nil {
 		return err
 	}
 	m.users = account.New(account.Options{})
@@ -199,16 +196,12 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	if err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: sources{store: m.store}, Netrc: m.netrc, Log: m.log})
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.kept.snapshots, Netrc: m.netrc, Log: m.log})
 	return err
 }
 
 func (m *machine) prepareStores() (err error) {
-	// One user: who asks for a script reaches this machine's own servers anyway.
-	if m.fetcher, err = source.NewFetcher(source.FetcherOptions{Store: m.store, Inner: true}); err != nil {
-		return err
-	}
-	if m.data, err = opening.OpenFolder(context.Background(), string(m.home)); err != nil {
+	if err := m.kept.open(context.Background()); err != nil {
 		return err
 	}
 	m.foreman, err = foreman.New(foreman.Options{Dir: m.path("pipelines"), Log: m.log})
@@ -237,11 +230,11 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keeper, err := m.makeKeeper()
+	keep, err := m.kept.keeper()
 	if err != nil {
 		return err
 	}
-	collector, err := m.makeCollector()
+	collect, err := m.kept.collector()
 	if err != nil {
 		return err
 	}
@@ -264,7 +257,7 @@ func (m *machine) serve(ctx context.Context) error {
 	group.Go(func() error { return named("the images of stages", m.stages.Run(ctx)) })
 	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
 	group.Go(func() error { return named("the outfitter", m.outfitter.Run(ctx)) })
-	group.Go(func() error { return named("the fetcher of scripts", m.fetcher.Run(ctx)) })
+	group.Go(func() error { return m.kept.run(ctx) })
 	group.Go(func() error { return named("the reader of data", m.reader.Run(ctx)) })
 	group.Go(func() error {
 		select {
@@ -274,8 +267,8 @@ func (m *machine) serve(ctx context.Context) error {
 			return named("the control plane", m.plane.Err())
 		}
 	})
-	group.Go(func() error { return named("the upkeep of code and environments", keeper.Run(ctx, n.Ready())) })
-	group.Go(func() error { return named("the upkeep of data", collector.Run(ctx, n.Ready())) })
+	group.Go(func() error { return named("the upkeep of code and environments", keep(ctx, n.Ready())) })
+	group.Go(func() error { return named("the upkeep of data", collect(ctx, n.Ready())) })
 	group.Go(func() error { return named("the S3 gateway", s3.serve(ctx)) })
 	group.Go(func() error { return m.runConsole(ctx) })
 	group.Go(func() error {
@@ -352,7 +345,7 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 	credentials := m.plane.NodeCredentials()
 	config := node.Config{
 		Name: nodeName(), DataDir: string(m.home), REST: m.plane.NodeConfig(), Tier: m.tier,
-		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: prepared{m.builder}, Code: sources{m.fetcher, m.store}, Data: m.reader, Mounts: m.mounts,
+		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.kept.environments(m.builder), Code: m.kept.snapshots, Data: m.reader, Mounts: m.mounts,
 		ImageStore: m.images, NoImages: m.noImages, ImageRetention: time.Duration(m.config.Retention.Images),
 		Labels:     m.config.NodeLabels,
 		HostPorts:  v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},
@@ -419,8 +412,8 @@ func (m *machine) close() error {
 	if m.images != nil {
 		errs = append(errs, m.images.Close())
 	}
-	if m.data != nil {
-		errs = append(errs, m.data.Close())
+	if m.kept != nil {
+		errs = append(errs, m.kept.close())
 	}
 	if m.gpus != nil {
 		errs = append(errs, m.gpus.Close())

@@ -1,14 +1,12 @@
 package up
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
-	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
@@ -21,14 +19,14 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 	return manager.New(manager.Options{
 		REST:         m.plane.ManagerConfig(),
 		Log:          m.log,
-		Sources:      sources{m.fetcher, m.store},
-		Environments: m.outfitter,
+		Sources:      m.kept.sources,
+		Environments: m.kept.outfit(m.outfitter),
 		Also:         m.outfitter.SetupWithManager,
 		Data:         m.reader,
 		HostImage:    v1alpha1.HostImage,
 		VolumesDir:   m.path("volumes"),
 		Pipelines: &pipeline.Machine{
-			Store: func(context.Context, string) (*data.Store, error) { return m.data, nil }, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.outfitter,
+			Store: m.kept.results, Foreman: m.foreman, Sources: m.kept.sources, Environments: m.kept.outfit(m.outfitter),
 			Unmountable: unmountable(m.tier), Interpreter: m.interpreter.Describe, Run: prepared{m.builder}.run, Program: program, Worker: m.worker, Images: m.stages, Transcript: m.printed,
 			KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
 		},

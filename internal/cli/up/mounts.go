@@ -15,7 +15,11 @@ import (
 
 // mounts are the mounts of pods, each served by a process of this program that does
 // not end with it.
-type mounts struct{ roster *roster.Roster }
+type mounts struct {
+	roster *roster.Roster
+	// source is [roster.Order.Source] for a namespace.
+	source func(namespace string) string
+}
 
 // openMounts finds the mounts that there are, and takes away those of pods that are
 // gone: the folder of a pod is there as long as anything of it is.
@@ -35,12 +39,12 @@ func (m *machine) openMounts() (*mounts, error) {
 	if err != nil {
 		m.log.Warn("mounts of earlier pods", "error", err)
 	}
-	return &mounts{r}, nil
+	return &mounts{r, m.kept.scope}, nil
 }
 
 // Mount implements volume.Mounts.
-func (m *mounts) Mount(ctx context.Context, _ string, pod types.UID, commit, path string) (string, error) {
-	return m.roster.Ensure(ctx, string(pod), roster.Order{Commit: commit, Path: path})
+func (m *mounts) Mount(ctx context.Context, namespace string, pod types.UID, commit, path string) (string, error) {
+	return m.roster.Ensure(ctx, string(pod), roster.Order{Source: m.source(namespace), Commit: commit, Path: path})
 }
 
 // Forget implements volume.Mounts.

@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/prune/reference"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/data"
@@ -16,14 +14,15 @@ import (
 	"github.com/muster-dev/muster/internal/environment/upkeep"
 )
 
-// makeKeeper makes what removes code and environments that nobody uses.
-func (m *machine) makeKeeper() (*upkeep.Keeper, error) {
+// keeper makes what removes code and environments that nobody uses.
+func (s *single) keeper() (runner, error) {
+	m := s.m
 	server, err := dynamic.NewForConfig(m.plane.ManagerConfig())
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return upkeep.New(upkeep.Options{
-		Store: m.store, Environments: m.path("environments"),
+	k := upkeep.New(upkeep.Options{
+		Store: s.code, Environments: m.path("environments"),
 		References:       reference.Reader{Server: server, Home: string(m.home), Images: m.config.Images},
 		KeepCode:         time.Duration(m.config.Retention.Code),
 		KeepEnvironments: time.Duration(m.config.Retention.Environments),
@@ -32,21 +31,19 @@ func (m *machine) makeKeeper() (*upkeep.Keeper, error) {
 				terminal.Count(int64(len(r.Environments.Removed)), "environment"), terminal.Size64(r.Bytes()))
 		},
 		Log: m.log,
-	}), nil
+	})
+	return k.Run, nil
 }
 
-// makeCollector makes what frees data that no branch and no tag reaches.
-func (m *machine) makeCollector() (*dataset.Keeper, error) {
-	scheme, err := connection.Scheme()
+// collector makes what frees data that no branch and no tag reaches.
+func (s *single) collector() (runner, error) {
+	m := s.m
+	server, err := m.client()
 	if err != nil {
 		return nil, err
 	}
-	server, err := client.New(m.plane.ManagerConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	return &dataset.Keeper{
-		Collect: m.data.Collect, Heads: dataset.Everything{Client: server}, Log: m.log,
+	k := &dataset.Keeper{
+		Collect: s.all.Collect, Heads: dataset.Everything{Client: server}, Log: m.log,
 		Collected: func(r data.CollectReport) {
 			if r.Bytes > 0 {
 				m.say("freed %s of data that nothing reaches any more", terminal.Size64(r.Bytes))
@@ -55,7 +52,8 @@ func (m *machine) makeCollector() (*dataset.Keeper, error) {
 				m.say("joined %s of data into larger objects", terminal.Count(int64(r.Joined), "small pack"))
 			}
 		},
-	}, nil
+	}
+	return k.Run, nil
 }
 
 // swept says which results of pipelines were removed.
