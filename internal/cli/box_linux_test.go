@@ -45,6 +45,11 @@ func everywhere(args string) row { return row{args, asks, asks, asks} }
 // never is that of a verb that asks no server.
 func never(args string) row { return row{args, alone, alone, alone} }
 
+// ofConsole is that of a verb that asks the console of a Muster that runs in the home.
+func ofConsole(args string) row {
+	return row{args, "no console", "only a Muster of one machine keeps", "only a Muster of one machine keeps"}
+}
+
 // rows has one for each verb.
 var rows = map[string]row{
 	"run": everywhere("--detach --code none -- true"), "apply": everywhere("-f job.yaml"), "suspend": everywhere("a"), "resume": everywhere("a"),
@@ -55,6 +60,8 @@ var rows = map[string]row{
 	"version":    everywhere(""), "completion": never("bash"), "exit-codes": never(""), "simulate": never("--help"), "worker": never("--help"), "spark": never("--help"),
 	"serve": never("--help"), "help": never(""), "node agent": never("--help"),
 	"node fetch": never("--help"), "data mount-server": never("--help"), "pipeline evaluate": never("--help"),
+	"console": never("--help"), "session list": ofConsole(""), "session revoke": ofConsole("i"),
+	"token create": ofConsole("--for a --scope read"), "token list": ofConsole(""), "token revoke": ofConsole("i"),
 	"pause": everywhere(""), "unpause": everywhere(""),
 	"queue create": everywhere("q"), "queue list": everywhere(""), "queue describe": everywhere("q"), "queue edit": everywhere("q --weight 2"),
 	"queue delete": everywhere("q"), "queue move": everywhere("a --to q"),

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-dev/muster/internal/door"
 	"github.com/muster-dev/muster/internal/door/visitor"
 	"github.com/muster-dev/muster/internal/people/peer"
+	"github.com/muster-dev/muster/internal/visibility"
 )
 
 // rights answers reviews: the namespace "shared" is open to all, and for "broken" there
@@ -55,7 +56,9 @@ func user() string { return fmt.Sprintf("unix:%d", os.Geteuid()) }
 // says answers with whom it was asked for.
 type says struct{ door.Answers }
 
-func (says) Top(_ context.Context, namespace string) (any, error) { return "top of " + namespace, nil }
+func (says) Top(_ context.Context, rule visibility.Rule) (any, error) {
+	return "top of " + rule.Own, nil
+}
 
 // keys answers with who asks.
 type keys struct{ door.Keys }

@@ -227,7 +227,12 @@ func TestSharedFetches(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	ready := map[string]string{}
 	for len(ready) < len(owners) {
 		owner := <-f.Changes()

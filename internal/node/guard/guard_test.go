@@ -78,7 +78,7 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := os.MkdirTemp(mount, "muster-test-")
+	path, err := os.MkdirTemp(mount, "muster-test-") //nolint:usetesting // a control group is a folder of this file system
 	if err != nil {
 		t.Fatal(err)
 	}

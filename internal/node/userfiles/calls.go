@@ -106,7 +106,7 @@ func describe(file *os.File) (Info, error) {
 	if err := unix.Fstat(int(file.Fd()), &s); err != nil {
 		return Info{}, err
 	}
-	return Info{Mode: stat.Mode(), Size: stat.Size(), UID: s.Uid, Dev: uint64(s.Dev)}, nil
+	return Info{Mode: stat.Mode(), Size: stat.Size(), UID: s.Uid, Dev: s.Dev}, nil
 }
 
 func (p Place) stat() (Info, error) {
@@ -167,7 +167,7 @@ func (p Place) makeAll(mode uint32) error {
 			_, err := p.stat()
 			return err
 		}
-		return os.MkdirAll(p.Base, fs.FileMode(mode)&fs.ModePerm)
+		return makeBase(p.Base, fs.FileMode(mode)&fs.ModePerm)
 	}
 	at := p
 	at.Below = ""
@@ -191,6 +191,18 @@ func (p Place) makeAll(mode uint32) error {
 	info, err := at.stat()
 	if err == nil && !info.Mode.IsDir() {
 		err = &fs.PathError{Op: "mkdir", Path: at.String(), Err: unix.ENOTDIR}
+	}
+	return err
+}
+
+// makeBase makes a folder, and those above it, through links. Of a folder that the user may not look at,
+// the error is that, and not that it is there.
+func makeBase(base string, mode fs.FileMode) error {
+	err := os.MkdirAll(base, mode)
+	if there, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrExist) {
+		if _, refused := os.Stat(there.Path); refused != nil {
+			return refused
+		}
 	}
 	return err
 }

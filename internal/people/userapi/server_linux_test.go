@@ -205,11 +205,7 @@ func TestJournal(t *testing.T) {
 	var text bytes.Buffer
 	now := time.Now()
 	j := &journal{log: slog.New(slog.NewTextHandler(&text, nil)), now: func() time.Time { return now }}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/"+strings.Repeat("x\n", 200), nil)
-	if err == nil {
-		t.Fatal("a line break in a URL")
-	}
-	request, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "/"+strings.Repeat("x%0a", 200), nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/"+strings.Repeat("x%0a", 200), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

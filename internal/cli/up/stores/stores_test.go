@@ -127,7 +127,7 @@ func (o ready) EnsureFor(*v1alpha1.PipelineRun, []v1alpha1.Role, environment.Req
 }
 
 func (ready) Path(key string) (string, error)       { return "/path/" + key, nil }
-func (ready) Bench(key, who string) (string, error) { return "/bench/" + key, nil }
+func (ready) Bench(key, _ string) (string, error) { return "/bench/" + key, nil }
 
 // TestEnvironments: pods of a namespace find an environment once a job or run of it asked for
 // it, also after a restart.
