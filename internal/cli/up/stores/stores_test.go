@@ -126,7 +126,7 @@ func (o ready) EnsureFor(*v1alpha1.PipelineRun, []v1alpha1.Role, environment.Req
 	return environment.State{Phase: o.phase, Key: o.key}
 }
 
-func (ready) Path(key string) (string, error)       { return "/path/" + key, nil }
+func (ready) Path(key string) (string, error)     { return "/path/" + key, nil }
 func (ready) Bench(key, _ string) (string, error) { return "/bench/" + key, nil }
 
 // TestEnvironments: pods of a namespace find an environment once a job or run of it asked for
