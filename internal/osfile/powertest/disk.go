@@ -28,7 +28,7 @@ func Mount(t testing.TB) *Disk {
 	t.Helper()
 	d := &Disk{dir: t.TempDir()}
 	d.root = d.folder(0o755)
-	server, err := gofs.Mount(d.dir, d.root, &gofs.Options{MountOptions: fuse.MountOptions{FsName: "powertest", DirectMount: true}})
+	server, err := gofs.Mount(d.dir, &node{thing: d.root}, &gofs.Options{MountOptions: fuse.MountOptions{FsName: "powertest", DirectMount: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

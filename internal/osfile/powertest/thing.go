@@ -16,7 +16,6 @@ import (
 // thing is a file or a folder: its content now, and its content as of its last
 // fsync.
 type thing struct {
-	gofs.Inode
 	disk  *Disk
 	inode uint64
 
@@ -24,6 +23,13 @@ type thing struct {
 	bytes, safeBytes []byte            // of a file
 	mode             uint32
 	written          time.Time
+}
+
+// node is the kernel's handle of a thing. Each lookup makes one, since an inode that the kernel
+// has forgotten must not be used again.
+type node struct {
+	gofs.Inode
+	*thing
 }
 
 func (d *Disk) folder(mode uint32) *thing {
@@ -44,12 +50,15 @@ func (t *thing) kind() uint32 {
 }
 
 // restore calls lost for each file and folder. If lost returns true, restore discards the changes
-// since the last fsync; otherwise it makes them durable.
+// since the last fsync; otherwise it makes them durable. All get new inode numbers, as if the disk
+// was mounted anew: the kernel would keep a folder dead whose removal was lost.
 func (t *thing) restore(lost func() bool, seen map[*thing]bool) {
 	if seen[t] {
 		return
 	}
 	seen[t] = true
+	t.disk.inodes++
+	t.inode = t.disk.inodes
 	if lost() {
 		t.bytes, t.names = slices.Clone(t.safeBytes), maps.Clone(t.safeNames)
 	}
@@ -65,13 +74,13 @@ func (t *thing) attr(out *fuse.Attr) {
 	out.SetTimes(nil, &t.written, nil)
 }
 
-func (t *thing) child(ctx context.Context, c *thing, out *fuse.EntryOut) *gofs.Inode {
+func (t *node) child(ctx context.Context, c *thing, out *fuse.EntryOut) *gofs.Inode {
 	c.attr(&out.Attr)
-	return t.NewInode(ctx, c, gofs.StableAttr{Mode: c.kind(), Ino: c.inode})
+	return t.NewInode(ctx, &node{thing: c}, gofs.StableAttr{Mode: c.kind(), Ino: c.inode})
 }
 
 // Lookup implements [gofs.NodeLookuper].
-func (t *thing) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (found *gofs.Inode, errno syscall.Errno) {
+func (t *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (found *gofs.Inode, errno syscall.Errno) {
 	errno = t.disk.look(func() syscall.Errno {
 		c := t.names[name]
 		if c == nil {
@@ -84,7 +93,7 @@ func (t *thing) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (fo
 }
 
 // Getattr implements [gofs.NodeGetattrer].
-func (t *thing) Getattr(_ context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+func (t *node) Getattr(_ context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	t.disk.mu.Lock()
 	defer t.disk.mu.Unlock()
 	t.attr(&out.Attr)
@@ -92,7 +101,7 @@ func (t *thing) Getattr(_ context.Context, _ gofs.FileHandle, out *fuse.AttrOut)
 }
 
 // Setattr implements [gofs.NodeSetattrer].
-func (t *thing) Setattr(_ context.Context, _ gofs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+func (t *node) Setattr(_ context.Context, _ gofs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	return t.disk.change(func() syscall.Errno {
 		if size, ok := in.GetSize(); ok {
 			t.bytes = append(make([]byte, 0, size), t.bytes[:min(uint64(len(t.bytes)), size)]...)[:size]
@@ -110,7 +119,7 @@ func (t *thing) Setattr(_ context.Context, _ gofs.FileHandle, in *fuse.SetAttrIn
 }
 
 // Mkdir implements [gofs.NodeMkdirer].
-func (t *thing) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (made *gofs.Inode, errno syscall.Errno) {
+func (t *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (made *gofs.Inode, errno syscall.Errno) {
 	errno = t.disk.change(func() syscall.Errno {
 		if t.names[name] != nil {
 			return syscall.EEXIST
@@ -124,7 +133,7 @@ func (t *thing) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.E
 }
 
 // Create implements [gofs.NodeCreater].
-func (t *thing) Create(ctx context.Context, name string, _, mode uint32, out *fuse.EntryOut) (made *gofs.Inode, handle gofs.FileHandle, flags uint32, errno syscall.Errno) {
+func (t *node) Create(ctx context.Context, name string, _, mode uint32, out *fuse.EntryOut) (made *gofs.Inode, handle gofs.FileHandle, flags uint32, errno syscall.Errno) {
 	errno = t.disk.change(func() syscall.Errno {
 		c := t.disk.file(mode)
 		t.names[name] = c
@@ -135,12 +144,12 @@ func (t *thing) Create(ctx context.Context, name string, _, mode uint32, out *fu
 }
 
 // Open implements [gofs.NodeOpener].
-func (t *thing) Open(context.Context, uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+func (t *node) Open(context.Context, uint32) (gofs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_DIRECT_IO, 0
 }
 
 // Read implements [gofs.NodeReader].
-func (t *thing) Read(_ context.Context, _ gofs.FileHandle, into []byte, at int64) (result fuse.ReadResult, errno syscall.Errno) {
+func (t *node) Read(_ context.Context, _ gofs.FileHandle, into []byte, at int64) (result fuse.ReadResult, errno syscall.Errno) {
 	errno = t.disk.look(func() syscall.Errno {
 		n := 0
 		if at < int64(len(t.bytes)) {
@@ -153,7 +162,7 @@ func (t *thing) Read(_ context.Context, _ gofs.FileHandle, into []byte, at int64
 }
 
 // Write implements [gofs.NodeWriter].
-func (t *thing) Write(_ context.Context, _ gofs.FileHandle, from []byte, at int64) (uint32, syscall.Errno) {
+func (t *node) Write(_ context.Context, _ gofs.FileHandle, from []byte, at int64) (uint32, syscall.Errno) {
 	errno := t.disk.change(func() syscall.Errno {
 		if more := at + int64(len(from)) - int64(len(t.bytes)); more > 0 {
 			t.bytes = append(t.bytes, make([]byte, more)...)
@@ -166,7 +175,7 @@ func (t *thing) Write(_ context.Context, _ gofs.FileHandle, from []byte, at int6
 }
 
 // Fsync implements [gofs.NodeFsyncer], for files and folders.
-func (t *thing) Fsync(context.Context, gofs.FileHandle, uint32) syscall.Errno {
+func (t *node) Fsync(context.Context, gofs.FileHandle, uint32) syscall.Errno {
 	return t.disk.change(func() syscall.Errno {
 		t.safeBytes, t.safeNames = slices.Clone(t.bytes), maps.Clone(t.names)
 		return 0
@@ -174,7 +183,7 @@ func (t *thing) Fsync(context.Context, gofs.FileHandle, uint32) syscall.Errno {
 }
 
 // Unlink implements [gofs.NodeUnlinker].
-func (t *thing) Unlink(_ context.Context, name string) syscall.Errno {
+func (t *node) Unlink(_ context.Context, name string) syscall.Errno {
 	return t.disk.change(func() syscall.Errno {
 		c := t.names[name]
 		switch {
@@ -189,12 +198,12 @@ func (t *thing) Unlink(_ context.Context, name string) syscall.Errno {
 }
 
 // Rmdir implements [gofs.NodeRmdirer].
-func (t *thing) Rmdir(ctx context.Context, name string) syscall.Errno { return t.Unlink(ctx, name) }
+func (t *node) Rmdir(ctx context.Context, name string) syscall.Errno { return t.Unlink(ctx, name) }
 
 // Rename implements [gofs.NodeRenamer].
-func (t *thing) Rename(_ context.Context, name string, to gofs.InodeEmbedder, toName string, _ uint32) syscall.Errno {
+func (t *node) Rename(_ context.Context, name string, to gofs.InodeEmbedder, toName string, _ uint32) syscall.Errno {
 	return t.disk.change(func() syscall.Errno {
-		folder := to.(*thing)
+		folder := to.(*node)
 		if there := folder.names[toName]; there != nil && len(there.names) > 0 {
 			return syscall.ENOTEMPTY
 		}
@@ -205,7 +214,7 @@ func (t *thing) Rename(_ context.Context, name string, to gofs.InodeEmbedder, to
 }
 
 // Readdir implements [gofs.NodeReaddirer].
-func (t *thing) Readdir(context.Context) (stream gofs.DirStream, errno syscall.Errno) {
+func (t *node) Readdir(context.Context) (stream gofs.DirStream, errno syscall.Errno) {
 	errno = t.disk.look(func() syscall.Errno {
 		var all []fuse.DirEntry
 		for _, name := range slices.Sorted(maps.Keys(t.names)) {
