@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,7 +31,9 @@ func TestConsole(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := m.Down(deadline(t, 2*time.Minute)); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+		defer cancel()
+		if err := m.Down(ctx); err != nil {
 			t.Error(err)
 		}
 	})

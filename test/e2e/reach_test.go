@@ -359,6 +359,7 @@ func doctored(t *testing.T, home string) []diagnosis {
 		{"limits", "ok", "memory and CPU limits are kept by control groups, in both tiers", ""},
 		images,
 		gpus,
+		{"guard", "ok", "none: programs outside of Muster can open the GPUs .*", ""},
 		{"Python", "ok", regexp.QuoteMeta(python + ", version " + lines[len(lines)-1]), ""},
 		disk,
 		port,
