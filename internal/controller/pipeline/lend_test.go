@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,7 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 		role := &job.Spec.Roles[i]
 		for index := range *role.Replicas {
 			group.Go(func() {
+				var said bytes.Buffer
 				member, folder := fmt.Sprintf("%s/%d", role.Name, index), r.TempDir()
 				own := []string{"INDEX=" + fmt.Sprint(index)}
 				for _, v := range environ {
@@ -110,7 +112,7 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 				at := slices.Index(role.Command, "--work")
 				o := worker.MemberOptions{
 					Post: r.posting(ctx, job, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
-					Words: words, Stdout: io.Discard, Stderr: io.Discard, Grace: time.Minute,
+					Words: words, Stdout: io.Discard, Stderr: &said, Grace: time.Minute,
 				}
 				if at := slices.Index(role.Command, "--mount"); at >= 0 {
 					o.Mount, o.Words = r.TempDir(), slices.Clone(words) // what is at that path is each one's own
@@ -128,7 +130,7 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 				code := worker.RunMember(ctx, o)
 				if code != 0 && o.Duty != worker.Follows {
 					mu.Lock()
-					failed = append(failed, fmt.Sprintf("%s ended with %d", member, code))
+					failed = append(failed, strings.TrimSpace(fmt.Sprintf("%s ended with %d %s", member, code, said.String())))
 					mu.Unlock()
 				}
 			})
@@ -141,6 +143,10 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 		status.Phase, status.Message = v1alpha1.JobFailed, strings.Join(failed, ", ")
 	}
 	job.Status = status
+	now := &v1alpha1.TrainingJob{}
+	if err := r.server.Get(r.ctx, client.ObjectKeyFromObject(job), now); err == nil && now.UID != job.UID {
+		return // this client does not compare UIDs: the status would be that of the next job of this name
+	}
 	if err := r.server.Status().Update(r.ctx, job); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 		r.Error(err)
 	}

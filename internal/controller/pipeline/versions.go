@@ -179,12 +179,21 @@ func (c *Runs) dismissFormer(ctx context.Context, s *step, w *resolved) error {
 
 // dismissAll ends a stage's work and its job, so that nobody is heard any more who
 // computes there. The work goes first: killed in between, the job is still there to be
-// found.
+// found. A job that has ended goes, too: its members may have ended because the work was over,
+// and the next job has the same name.
 func (c *Runs) dismissAll(ctx context.Context, s *step) error {
 	if err := c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name)); err != nil {
 		return err
 	}
-	return c.stop(ctx, s)
+	c.desk.leave(workName(s.run, s.stage.Name))
+	job, err := c.ownJob(ctx, s.run, s.stage)
+	if err != nil || job == nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID})); err != nil {
+		return fmt.Errorf("deleting job %s: %w", job.Name, err)
+	}
+	return nil
 }
 
 // admit looks whether a worker that has just begun, or a member, has the values by which

@@ -131,7 +131,7 @@ func (c *client) do(ctx context.Context, method, path string, body io.Reader, si
 	said := strings.TrimSpace(string(text))
 	switch {
 	case response.StatusCode == shift.StatusGone:
-		return nil, errGone
+		return nil, fmt.Errorf("%w: %s", errGone, said)
 	case response.StatusCode/100 == 4:
 		return nil, fmt.Errorf("%w: %s", errRefused, said)
 	}
