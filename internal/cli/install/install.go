@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"helm.sh/helm/v4/pkg/strvals"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
@@ -20,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/service"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/gateway/registry"
@@ -37,7 +39,9 @@ type options struct {
 	force  bool
 	dryRun bool
 	noWait bool
-	wait   time.Duration
+	// system makes Muster a service of this machine instead, and now starts it.
+	system, now bool
+	wait        time.Duration
 	// version is what is installed: that of this program.
 	version string
 }
@@ -62,15 +66,29 @@ The values of an installation are kept on the cluster, in a Secret. --set change
 them, and without flags they are used again. --values FILE is a whole description:
 values that it does not name are those of the chart, unless --reuse-values is given.
 
-Needs Kubernetes 1.34 or later. muster uninstall takes it away again.`,
+Needs Kubernetes 1.34 or later. muster uninstall takes it away again.
+
+With --system, no cluster is used: muster up --system becomes a service of this
+machine, for all of its users (systemd; as root).`,
 		Example: `  muster install --set image.repository=registry.example.com/muster
   muster install --values muster.yaml --dry-run
   muster install --set manager.replicas=3   # the other values stay as they are
-  muster install -o yaml > muster.yaml      # what would be applied; changes nothing`,
+  muster install -o yaml > muster.yaml      # what would be applied; changes nothing
+  sudo muster install --system --now        # one Muster for all users of this machine`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.system {
+				return o.machine(cmd)
+			}
+			if o.now {
+				return exit.Usage("--now starts the service of this machine: give --system, too")
+			}
+			return o.run(cmd.Context())
+		},
 	}
 	flags := cmd.Flags()
+	flags.BoolVar(&o.system, "system", false, "install the service of this machine, for all of its users, in place of a cluster")
+	flags.BoolVar(&o.now, "now", false, "with --system: start the service at once")
 	flags.StringArrayVar(&o.files, "values", nil, "file with values, as Helm reads it; several: the last wins")
 	flags.StringArrayVar(&o.set, "set", nil, "a value, such as manager.replicas=3; several")
 	flags.BoolVar(&o.reuse, "reuse-values", false, "with --values: change the values of the last installation, in place of all of them")
@@ -119,6 +137,19 @@ func (o *options) run(ctx context.Context) error {
 		return o.foretell(plan)
 	}
 	return o.install(ctx, cluster, plan)
+}
+
+// machine makes Muster a service of this machine. The flags of a cluster have no place there.
+func (o *options) machine(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"system", "now", "dry-run"}, f.Name) && cmd.LocalNonPersistentFlags().Lookup(f.Name) != nil {
+			err = exit.Usage("--%s is for a cluster: leave it out with --system", f.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return service.Install(cmd.Context(), o.factory.Streams, service.Options{Now: o.now, DryRun: o.dryRun})
 }
 
 func (o *options) connect() (*installation.Cluster, error) {

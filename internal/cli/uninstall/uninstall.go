@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/question"
+	"github.com/muster-dev/muster/internal/cli/service"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/installation"
 )
@@ -21,7 +22,9 @@ type options struct {
 	factory *connection.Factory
 
 	purge, yes, dryRun, force bool
-	wait                      time.Duration
+	// system removes the service of this machine instead.
+	system bool
+	wait   time.Duration
 }
 
 // New returns the command.
@@ -37,13 +40,25 @@ without it. A later muster uninstall removes it.
 
 With --purge everything goes: first every job, which ends what runs, then the
 queues, the kinds and the namespace muster-system. Users' namespaces stay, and
-so does what is not Muster's, whatever its name.`,
+so does what is not Muster's, whatever its name.
+
+With --system, it removes the service of this machine that muster install
+--system made. Jobs and the data folder stay.`,
 		Example: `  muster uninstall
   muster uninstall --purge --dry-run`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case o.system && (o.purge || o.force):
+				return exit.Usage("--purge and --force are for a cluster: leave them out with --system")
+			case o.system:
+				return service.Remove(cmd.Context(), o.factory.Streams, o.dryRun)
+			}
+			return o.run(cmd.Context())
+		},
 	}
 	flags := cmd.Flags()
+	flags.BoolVar(&o.system, "system", false, "remove the service of this machine, in place of Muster on a cluster")
 	flags.BoolVar(&o.purge, "purge", false, "kinds, jobs and queues, too; ends everything that runs")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be removed, and change nothing")
 	flags.BoolVar(&o.force, "force", false, "remove the agent although pods cannot end without it: they stay in Terminating until it is back")
