@@ -29,6 +29,14 @@ const (
 	TierIsolated Tier = "isolated"
 )
 
+// GroupQueue is the queue of a Unix group.
+type GroupQueue struct {
+	// Group is the name of the Unix group.
+	Group string `json:"group"`
+	// Queue is the name of the queue: lower-case letters, digits and -, and not u-<uid>.
+	Queue string `json:"queue"`
+}
+
 // Embedded configures `muster up`. Every field may be left out.
 type Embedded struct {
 	APIVersion string `json:"apiVersion"`
@@ -66,6 +74,13 @@ type Embedded struct {
 	// UserProcesses is the highest number of processes and threads of one user, on a machine that
 	// several users share. Default: a third of what the machine allows.
 	UserProcesses int64 `json:"userProcesses,omitempty"`
+	// Administrators are the Unix groups whose members manage queues, nodes and the jobs of all users,
+	// on a machine that several users share. Root is one in any case. Default: muster-admin, if there
+	// is this group.
+	Administrators []string `json:"administrators,omitempty"`
+	// GroupQueues are the queues of Unix groups there: the queue of a user is made below that of the
+	// first group that the user is in. Default: no queue of a user is below another.
+	GroupQueues []GroupQueue `json:"groupQueues,omitempty"`
 	// Console is the HTTP server for people.
 	Console Console `json:"console"`
 	// Retention says how long what nobody refers to any more is kept in the

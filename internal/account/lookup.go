@@ -3,7 +3,9 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -52,6 +54,20 @@ func (d *Directory) askAccount(ctx context.Context, key string) (Account, bool, 
 		return Account{}, false, nil
 	}
 	return found, true, nil
+}
+
+// Find returns the account of a login or of a uid, as a person writes one.
+func (d *Directory) Find(ctx context.Context, who string) (Account, error) {
+	found, known, err := Account{}, false, error(nil)
+	if uid, failed := strconv.ParseUint(who, 10, 32); failed == nil {
+		found, known, err = d.ByUID(ctx, uint32(uid))
+	} else if who != "" && !strings.ContainsAny(who, ":\n\x00") && !strings.HasPrefix(who, "-") {
+		found, known, err = d.askAccount(ctx, who)
+	}
+	if err == nil && !known {
+		err = fmt.Errorf("%q is no user of this machine: give a login or a uid for which `getent passwd` prints a line", who)
+	}
+	return found, err
 }
 
 // membership looks up the groups of a uid.

@@ -46,6 +46,9 @@ type Deps struct {
 	// NodeName. Empty: there is no such class.
 	VolumesDir string
 	NodeName   string
+	// VolumeOwner returns the user to whom the volumes of a namespace belong; false: it gets none.
+	// Nil: Muster has one user.
+	VolumeOwner func(namespace string) (uid uint32, ok bool)
 	// Pipelines is what runs of pipelines need; nil: there is no store of data, and
 	// pipelines are refused in words.
 	Pipelines *pipeline.Machine
@@ -115,7 +118,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 	pipelines, runs := pipeline.New(pipeline.Deps{Machine: d.Pipelines})
 	controllers = append(controllers, pipelines, runs)
 	if d.VolumesDir != "" {
-		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
+		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName, Owner: d.VolumeOwner}))
 	}
 	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {

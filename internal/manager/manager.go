@@ -71,6 +71,9 @@ type Options struct {
 	// NodeName. Empty: the cluster has StorageClasses of its own.
 	VolumesDir string
 	NodeName   string
+	// VolumeOwner returns the user to whom the volumes of a namespace belong; false: it gets none.
+	// Nil: Muster has one user.
+	VolumeOwner func(namespace string) (uid uint32, ok bool)
 	// Ahead is told who starts before long. Nil: nobody wants to know.
 	Ahead snapshot.Ahead
 	// Names are those that reasons in the objects of a namespace have for others. Nil:
@@ -215,6 +218,7 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 		ServesData:       o.ServesData,
 		AgentNodes:       o.AgentNodes,
 		VolumesDir:       o.VolumesDir,
+		VolumeOwner:      o.VolumeOwner,
 		NodeName:         o.NodeName,
 		Pipelines:        o.Pipelines,
 		GPUResources:     resourceNames(o.GPUResources),

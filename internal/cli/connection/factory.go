@@ -111,6 +111,14 @@ func (f *Factory) Home() (string, error) {
 	return absolute, nil
 }
 
+// SystemHome returns the data folder of the Muster of all users of the machine.
+func (f *Factory) SystemHome() (string, error) {
+	if f.home == "" && f.Getenv(EnvHome) == "" {
+		return "/var/lib/muster", nil
+	}
+	return f.Home()
+}
+
 // Namespace returns the namespace that commands act in.
 func (f *Factory) Namespace() (string, error) {
 	if f.namespace != "" {

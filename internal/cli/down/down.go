@@ -17,6 +17,7 @@ import (
 type options struct {
 	factory  *connection.Factory
 	stopJobs bool
+	system   bool
 	timeout  time.Duration
 }
 
@@ -37,13 +38,18 @@ jobs as well, and free their GPUs, give --stop-jobs: they are suspended, and
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
+	cmd.Flags().BoolVar(&o.system, "system", false, "stop the Muster of all users of the machine; as root")
 	cmd.Flags().BoolVar(&o.stopJobs, "stop-jobs", false, "suspend every job first and wait until its GPUs are free")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context) error {
-	dir, err := o.factory.Home()
+	folder := o.factory.Home
+	if o.system {
+		folder = o.factory.SystemHome
+	}
+	dir, err := folder()
 	if err != nil {
 		return err
 	}

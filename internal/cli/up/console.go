@@ -16,7 +16,7 @@ func (m *machine) takeSockets() (err error) {
 
 // runConsole serves the console until ctx ends. Jobs need no console, so its errors do not end Muster.
 func (m *machine) runConsole(ctx context.Context) error {
-	if m.config.Console.Disabled {
+	if m.config.Console.Disabled || m.shared { // its answers have the rights of root's own kubeconfig
 		closeAll(m.sockets)
 		return nil
 	}

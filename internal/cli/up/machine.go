@@ -71,7 +71,9 @@ type machine struct {
 	noImages string
 	// shared says that several users share this Muster; kept are its stores.
 	shared bool
-	kept   *holdings
+	// several is what a shared Muster has besides.
+	several several
+	kept    *holdings
 	// place runs the programs of builder.
 	place   *confinement.Confinement
 	builder *environment.Builder
@@ -142,6 +144,9 @@ func (m *machine) openLog() {
 }
 
 func (m *machine) prepare(ctx context.Context) (err error) {
+	if err := m.inherit(); err != nil {
+		return err
+	}
 	// The builder and the fetcher need it.
 	if m.kept, err = m.openHoldings(); err != nil {
 		return err
@@ -151,7 +156,7 @@ func (m *machine) prepare(ctx context.Context) (err error) {
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		m.plane, err = controlplane.Start(ctx, controlplane.Options{DataDir: string(m.home), Port: m.config.Port, Log: sentences(m.say)})
+		m.plane, err = controlplane.Start(ctx, controlplane.Options{DataDir: string(m.home), Port: m.config.Port, Shared: m.sharing(), Log: sentences(m.say)})
 		if err == nil {
 			m.state.Server = m.plane.RESTConfig().Host
 			m.say("control plane ready after %.1f s on %s", time.Since(m.began).Seconds(), m.state.Server)
@@ -175,7 +180,10 @@ func (m *machine) prepareRuntime(ctx context.Context) error {
 	if m.worker, err = shim.ExtractWorker(m.path("bin")); err != nil {
 		return err
 	}
-	if m.runtime, err = process.New(process.Options{Root: m.path("pods"), Shim: path}); err != nil {
+	if m.runtime, err = process.New(process.Options{Root: m.path("pods"), Shim: path, Shared: m.shared}); err != nil {
+		return err
+	}
+	if err := m.prepareSeveral(path); err != nil {
 		return err
 	}
 	if err := m.prepareBuilder(ctx, path); err != nil {
@@ -196,7 +204,7 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	if err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.kept.snapshots, Netrc: m.netrc, Log: m.log})
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.kept.snapshots, Netrc: m.netrc, Owner: m.ownerOf(), Log: m.log})
 	return err
 }
 
@@ -272,7 +280,7 @@ func (m *machine) serve(ctx context.Context) error {
 	group.Go(func() error { return named("the S3 gateway", s3.serve(ctx)) })
 	group.Go(func() error { return m.runConsole(ctx) })
 	group.Go(func() error {
-		if err := m.announce(ctx, n, s3.listens); err != nil {
+		if err := m.announce(ctx, group, n, s3.listens); err != nil {
 			return err
 		}
 		return m.watchRoom(ctx)
@@ -299,7 +307,7 @@ func (m *machine) serveDNS(ctx context.Context, n *node.Node) (stop func(), err 
 }
 
 // announce says that everything is ready, once it is.
-func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) error {
+func (m *machine) announce(ctx context.Context, group *errgroup.Group, n *node.Node, s3 <-chan string) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -311,6 +319,9 @@ func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) 
 	case m.state.S3 = <-s3:
 	}
 	if err := m.lead(n); err != nil {
+		return err
+	}
+	if err := m.openDoor(ctx, group, n); err != nil {
 		return err
 	}
 	m.state.Phase = instance.Ready
@@ -358,6 +369,7 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 
 		UserProcesses: m.config.UserProcesses,
 	}
+	m.keepApart(&config)
 	if m.tier == node.Isolated {
 		if err := m.openNetwork(ctx); err != nil {
 			return nil, err
@@ -380,7 +392,7 @@ func (m *machine) openNetwork(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the server's address: %w", err)
 	}
-	m.network, err = network.Open(ctx, network.Options{StateDir: m.path("network"), ServiceCIDR: services, APIServer: address})
+	m.network, err = network.Open(ctx, network.Options{StateDir: m.path("network"), ServiceCIDR: services, APIServer: address, Tenants: m.shared})
 	if err != nil {
 		return occupied(m.command, err)
 	}
@@ -417,6 +429,9 @@ func (m *machine) close() error {
 	}
 	if m.gpus != nil {
 		errs = append(errs, m.gpus.Close())
+	}
+	if m.several.files != nil {
+		m.several.files.Close()
 	}
 	if m.users != nil {
 		m.users.Close()

@@ -28,6 +28,8 @@ type options struct {
 	socket   string
 	guard    string
 	detach   bool
+	system   bool
+	owner    string
 	timeout  time.Duration
 }
 
@@ -52,8 +54,13 @@ is room: up, status and doctor print that, and so does each refused request.
 Settings are read from config.yaml in the data folder; flags win. The next start
 uses --port, --tier, --simulate-gpus, --containerd, --guard and --config of this
 one, so that muster up after muster down or a reboot gives the same machine. A flag that
-is given then wins, and so does config.yaml; up prints the kept flags.`,
-		Example: "  muster up\n  muster up --detach\n  muster up --simulate-gpus 8xA100",
+is given then wins, and so does config.yaml; up prints the kept flags.
+
+With --system, as root, it is one Muster for all users of the machine, in
+/var/lib/muster: jobs run as their users, who have equal shares of the GPUs and
+see no code, data and logs of others. The commands of all users find it by
+themselves. muster install --system makes it start with the machine.`,
+		Example: "  muster up\n  sudo muster up --system --detach\n  muster up --detach\n  muster up --simulate-gpus 8xA100",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -65,13 +72,19 @@ is given then wins, and so does config.yaml; up prints the kept flags.`,
 	flags.StringVar(&o.socket, "containerd", "", "socket of the containerd that pulls images, or none (default: as last time, else "+configuration.DefaultContainerd+")")
 	flags.StringVar(&o.guard, "guard", "", "programs in login sessions cannot open the GPUs until muster down: gpus, compute (they cannot use CUDA; nvidia-smi works) or none (default: as last time, else none)")
 	flags.Lookup("guard").NoOptDefVal = configuration.GuardGPUs
+	flags.BoolVar(&o.system, "system", false, "one Muster for all users of the machine; as root")
+	flags.StringVar(&o.owner, "owner", "", "with --system, for a data folder of one user: the login or uid of the user to whom its code and data go")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "start in the background and return once it is ready")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait until it is ready")
 	return cmd
 }
 
 func (o *options) run(cmd *cobra.Command) error {
-	dir, err := o.factory.Home()
+	dir, err := o.folder()
+	if err != nil {
+		return err
+	}
+	shared, err := o.sharing(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -87,11 +100,22 @@ func (o *options) run(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("home") {
 		o.command += " --home " + dir
 	}
+	if o.system {
+		o.command += " --system"
+	}
 	if o.detach {
 		return o.background(cmd.Context(), home, chosen.notes)
 	}
-	m := &machine{home: home, start: chosen, command: o.command, config: chosen.config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
+	m := &machine{home: home, start: chosen, command: o.command, config: chosen.config, version: o.factory.Version, say: o.say, startTimeout: o.timeout, shared: o.system, several: shared}
 	return m.run(cmd.Context())
+}
+
+// folder is the data folder.
+func (o *options) folder() (string, error) {
+	if o.system {
+		return o.factory.SystemHome()
+	}
+	return o.factory.Home()
 }
 
 // say tells the user something, a sentence a line.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,8 @@ type Options struct {
 	API client.Client
 	// Directory tells the groups of users. Required.
 	Directory frontproxy.Directory
+	// Administrators are Unix groups whose members see the names of all users, as root does.
+	Administrators []string
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
@@ -76,7 +79,7 @@ func (r *Receiver) Receive(req *http.Request) (door.Caller, error) {
 		return door.Caller{}, err
 	}
 	own := tenant.OfMachine(from.UID, "").Name
-	caller := door.Caller{Namespace: own, User: who.User, Groups: append(who.Groups, authenticated), Issued: r.o.Now()}
+	caller := door.Caller{Namespace: own, User: who.User, Groups: append(who.Groups, authenticated), Issued: r.o.Now(), Login: who.Login, Administrator: r.administrates(from.UID, who.Groups)}
 	asked := req.PathValue("namespace")
 	if asked == "" || asked == own {
 		return caller, nil
@@ -92,6 +95,13 @@ func (r *Receiver) Receive(req *http.Request) (door.Caller, error) {
 	}
 	caller.Namespace = asked
 	return caller, nil
+}
+
+// administrates reports whether a user is root, or in a group of administrators.
+func (r *Receiver) administrates(uid uint32, groups []string) bool {
+	return uid == 0 || slices.ContainsFunc(r.o.Administrators, func(group string) bool {
+		return slices.Contains(groups, frontproxy.GroupPrefix+group)
+	})
 }
 
 // may reports whether a caller may speak for a namespace that is not their own.
