@@ -37,8 +37,6 @@ type Factory struct {
 	kubeconfig string
 	context    string
 	namespace  string
-	// atDoor is true for the Muster of a machine that is not the caller's own.
-	atDoor bool
 
 	mu     sync.Mutex
 	config *rest.Config
