@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// NotifySocket is the variable that has the socket of the service manager.
+const NotifySocket = "NOTIFY_SOCKET"
+
 // The messages of a service to the service manager. Source: sd_notify(3).
 const (
 	Ready    = "READY=1"

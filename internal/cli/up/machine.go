@@ -38,6 +38,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/shim"
+	"github.com/muster-dev/muster/internal/systemd"
 )
 
 // stopTimeout bounds an orderly stop.
@@ -47,7 +48,7 @@ const stopTimeout = 30 * time.Second
 type machine struct {
 	home instance.Home
 	// command is how muster is called for this data folder.
-	command      string
+	command invocation
 	config       configuration.Embedded
 	start        start
 	version      string
@@ -61,6 +62,7 @@ type machine struct {
 	plane   *controlplane.ControlPlane
 	users   *account.Directory
 	sockets []net.Listener // of systemd
+	notify  string         // the socket of systemd, for messages
 	gpus    gpu.Source
 	runtime *process.Runtime
 	network *network.Network
@@ -120,7 +122,7 @@ func (m *machine) run(ctx context.Context) (err error) {
 		err = errors.Join(err, m.home.Write(m.state))
 	}()
 	m.openLog()
-	if err := m.takeSockets(); err != nil {
+	if err := errors.Join(m.takeSockets(), m.takeNotify()); err != nil {
 		return err
 	}
 	// 1. What does not need one another, side by side.
@@ -130,6 +132,7 @@ func (m *machine) run(ctx context.Context) (err error) {
 	// 2. What needs the API server.
 	err = m.serve(ctx)
 	m.say("stopping; what is training goes on")
+	m.tell(context.WithoutCancel(ctx), systemd.Stopping)
 	m.state.Phase = instance.Stopping
 	return errors.Join(err, m.home.Write(m.state), m.close())
 }
@@ -335,6 +338,7 @@ func (m *machine) announce(ctx context.Context, group *errgroup.Group, n *node.N
 	if err := m.home.Write(m.state); err != nil {
 		return err
 	}
+	m.tell(ctx, systemd.Ready)
 	m.say("ready in %.1f s: %s tier%s", m.state.ReadySeconds, m.tier, because(m.state.TierReason))
 	if m.state.Guard != "" {
 		m.say("guard: %s", m.state.Guard)

@@ -14,7 +14,7 @@ import (
 // and what can be done. Another range is not chosen by itself, because Services
 // keep their addresses for life and whatever runs may know them. Other errors
 // speak for themselves.
-func occupied(command string, err error) error {
+func occupied(command invocation, err error) error {
 	var e *network.OccupiedError
 	if !errors.As(err, &e) {
 		return err
@@ -31,6 +31,6 @@ func occupied(command string, err error) error {
 	return exit.With(exit.Failure, fmt.Errorf(`%w
 The Services of this data folder keep their addresses, so it takes no other range. Either
   %s and start this one again;
-  or start it in the plain tier, which needs no range: %s up --tier plain;
-  or use another data folder, which chooses a free range: muster --home FOLDER up`, err, stop, command))
+  or start it in the plain tier, which needs no range: %s --tier plain;
+  or use another data folder, which chooses a free range: muster --home FOLDER up`, err, stop, command.start()))
 }

@@ -24,7 +24,7 @@ func TestOccupied(t *testing.T) {
 			[]string{"interface tun0 has 10.0.0.0/8", "take tun0 down"}},
 		{"nobody known", &network.OccupiedError{Range: services, Used: services}, []string{"free that range"}},
 	} {
-		err := occupied("muster --home /data/a", fmt.Errorf("opening the network: %w", tt.err))
+		err := occupied(invocation{program: "muster --home /data/a"}, fmt.Errorf("opening the network: %w", tt.err))
 		if code, _ := exit.Of(err); code != exit.Failure {
 			t.Errorf("%s: code %d", tt.name, code)
 		}
@@ -35,7 +35,7 @@ func TestOccupied(t *testing.T) {
 		}
 	}
 	other := errors.New("no netlink")
-	if err := occupied("muster", other); !errors.Is(err, other) || err.Error() != other.Error() {
+	if err := occupied(invocation{program: "muster"}, other); !errors.Is(err, other) || err.Error() != other.Error() {
 		t.Errorf("another error became %v", err)
 	}
 }

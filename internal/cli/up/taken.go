@@ -16,7 +16,7 @@ import (
 // has it, which one, since when, and by which commands it is looked at and
 // stopped. command is how muster is called for this folder. Other errors speak
 // for themselves.
-func taken(home instance.Home, command string, now time.Time, err error) error {
+func taken(home instance.Home, command invocation, now time.Time, err error) error {
 	var locked *controlplane.LockedError
 	if !errors.As(err, &locked) {
 		return err
@@ -42,6 +42,6 @@ func taken(home instance.Home, command string, now time.Time, err error) error {
 	if s.Server != "" {
 		facts = append(facts, s.Server)
 	}
-	return exit.With(exit.Failure, fmt.Errorf("muster %s in %s: %s\nlook: %s status, %s top    log: %s    stop: %s down",
-		does, home, strings.Join(facts, ", "), command, command, home.Log(), command))
+	return exit.With(exit.Failure, fmt.Errorf("muster %s in %s: %s\nlook: %s, %s    log: %s    stop: %s",
+		does, home, strings.Join(facts, ", "), command.verb("status"), command.verb("top"), home.Log(), command.stop()))
 }

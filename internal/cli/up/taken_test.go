@@ -37,7 +37,7 @@ func TestTaken(t *testing.T) {
 			if err := home.Write(test.state); err != nil {
 				t.Fatal(err)
 			}
-			err := taken(home, "muster --home x", began.Add(3*time.Minute+12*time.Second), test.err)
+			err := taken(home, invocation{program: "muster --home x"}, began.Add(3*time.Minute+12*time.Second), test.err)
 			for _, word := range test.want {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("nothing says %q:\n%v", word, err)
@@ -55,7 +55,7 @@ func TestTaken(t *testing.T) {
 func TestTakenByTheUnknown(t *testing.T) {
 	home := instance.Home(filepath.Join(t.TempDir(), "none"))
 	locked := &controlplane.LockedError{DataDir: string(home), PID: 1}
-	if err := taken(home, "muster", time.Now(), locked); !errors.Is(err, locked) {
+	if err := taken(home, invocation{program: "muster"}, time.Now(), locked); !errors.Is(err, locked) {
 		t.Errorf("taken() = %v, want %v", err, locked)
 	}
 }

@@ -19,7 +19,7 @@ import (
 type options struct {
 	factory *connection.Factory
 	// command is how muster is called for the same data folder.
-	command string
+	command  invocation
 
 	config   string
 	port     int
@@ -96,12 +96,9 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the data folder (choose another with --home): %w", err)
 	}
-	o.command = "muster"
+	o.command = invocation{program: "muster", system: o.system}
 	if cmd.Flags().Changed("home") {
-		o.command += " --home " + dir
-	}
-	if o.system {
-		o.command += " --system"
+		o.command.program += " --home " + dir
 	}
 	if o.detach {
 		return o.background(cmd.Context(), home, chosen.notes)
@@ -129,7 +126,11 @@ func (o *options) welcome(home instance.Home, s instance.State) {
 	if s.LowRoom != "" {
 		o.say("%s", s.LowRoom)
 	}
-	o.say("try: %[1]s run -- python train.py    look: %[1]s status, %[1]s top    stop: %[1]s down", o.command)
+	o.say("try: %s -- python train.py    look: %s, %s    stop: %s", o.command.verb("run"), o.command.verb("status"), o.command.verb("top"), o.command.stop())
+	if o.system {
+		o.say("each user of this machine can type these; kubectl: %s get trainingjobs", o.command.verb("kubectl"))
+		return
+	}
 	o.say("kubectl: export KUBECONFIG=%s", shorten(home.Kubeconfig()))
 }
 
