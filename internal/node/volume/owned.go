@@ -162,12 +162,31 @@ func (m *Manager) ownCode(ctx context.Context, home *userfiles.Home, namespace s
 	if err := m.config.Code.Checkout(ctx, namespace, digest, tree); err != nil {
 		return Volume{}, fmt.Errorf("checking out code %s: %w", digest, err)
 	}
+	if err := give(tree, home.User()); err != nil {
+		return Volume{}, err
+	}
 	from, err := os.Open(tree)
 	if err != nil {
 		return Volume{}, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	return v, home.Copy(ctx, from, place)
+}
+
+// give makes a user the owner of all files of a folder that only root enters, so that the user can read
+// those that only their owner may read.
+func give(folder string, user userfiles.User) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	err = fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(path, int(user.UID), int(user.GID))
+	})
+	return errors.Join(err, root.Close())
 }
 
 // noteJob makes the folder by which the node finds the files of a job that is gone, and who owns them.

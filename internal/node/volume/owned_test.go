@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,5 +122,21 @@ func TestViewsOfOwners(t *testing.T) {
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) != 0 {
 		t.Errorf("outside are %v, error %v", left, err)
+	}
+}
+
+// TestCodeOfOwners: a file of the code that only its owner may read is the user's, with its mode.
+func TestCodeOfOwners(t *testing.T) {
+	m := owned(t, Config{Code: &slowCode{}})
+	volumes, err := m.Prepare(t.Context(), podIn("a", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.CodeDriver, VolumeAttributes: map[string]string{"snapshot": "sha256:ab", "job": "j"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(volumes["v"].Path, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Sys().(*syscall.Stat_t); got.Uid != ada || got.Gid != ada+1 || info.Mode() != 0o600 {
+		t.Errorf("the file is of %d:%d with the mode %s", got.Uid, got.Gid, info.Mode())
 	}
 }

@@ -1,0 +1,106 @@
+//go:build e2e
+
+package box
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// person is a Unix user that a test made.
+type person struct {
+	login, home string
+	uid, gid    uint32
+}
+
+// namespace is that of the user in the API.
+func (p person) namespace() string { return fmt.Sprintf("u-%d", p.uid) }
+
+// newPerson adds a user to the machine until the test ends. A user of an earlier run that was killed is
+// removed first.
+func newPerson(t *testing.T, login string) person {
+	t.Helper()
+	if _, err := user.Lookup(login); err == nil {
+		removePerson(t, login)
+	}
+	home := filepath.Join(t.TempDir(), login)
+	r := harness.Finish(exec.CommandContext(t.Context(), "useradd", "--create-home", "--home-dir", home, "--shell", "/bin/sh", "--user-group", login))
+	if r.Code != 0 {
+		t.Fatalf("useradd %s: %s", login, r.Stderr)
+	}
+	t.Cleanup(func() {
+		if _, err := user.Lookup(login); err == nil {
+			removePerson(t, login)
+		}
+	})
+	found, err := user.Lookup(login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := person{login: login, home: home, uid: number(t, found.Uid), gid: number(t, found.Gid)}
+	for dir := filepath.Dir(home); dir != os.TempDir(); dir = filepath.Dir(dir) { // t.TempDir closes its folder to others
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func removePerson(t *testing.T, login string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	if r := harness.Finish(exec.CommandContext(ctx, "userdel", "--force", login)); r.Code != 0 {
+		t.Errorf("userdel %s: %s", login, r.Stderr)
+	}
+}
+
+func number(t *testing.T, text string) uint32 {
+	t.Helper()
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(n)
+}
+
+// command is a program that the user starts, as after a login, in the user's home.
+func (p person) command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = p.home
+	cmd.Env = append([]string{"HOME=" + p.home, "USER=" + p.login, "LOGNAME=" + p.login, "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"}, env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.uid, Gid: p.gid}}
+	cmd.WaitDelay = 20 * time.Second
+	return cmd
+}
+
+// write makes a file of the user's.
+func (p person) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(p.home, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for ; path != p.home; path = filepath.Dir(path) {
+		if err := os.Chown(path, int(p.uid), int(p.gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(p.home, name)
+}
