@@ -112,6 +112,11 @@ func New(opts Options) (*Builder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("keeping environments: %w", err)
 	}
+	if opts.Owner != nil { // users enter their environments and do not list those of others
+		if err := os.Chmod(dir, 0o711); err != nil {
+			return nil, fmt.Errorf("keeping environments: %w", err)
+		}
+	}
 	// An environment records its path. A link to the folder may go while others still use the folder.
 	if opts.Dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("keeping environments: %w", err)

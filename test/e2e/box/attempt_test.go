@@ -26,6 +26,8 @@ func attempt(words string, args []string) int {
 		err = signal(args[0])
 	case "connect":
 		err = connect(args[0])
+	case "listen":
+		err = listen(args[0])
 	default:
 		fmt.Fprintf(os.Stderr, "%q is no attempt\n", words)
 		return 2
@@ -92,4 +94,25 @@ func connect(address string) error {
 		return err
 	}
 	return conn.Close()
+}
+
+// listen serves a Unix socket, and says when it has received something.
+func listen(path string) error {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		return err
+	}
+	fmt.Println("listens")
+	conn, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	if n, err := conn.Read(make([]byte, 1)); n == 0 {
+		return err
+	}
+	fmt.Println("received")
+	return nil
 }

@@ -22,6 +22,8 @@ type box struct {
 	// programs is a folder with muster and the program of attempts, which all users may run.
 	programs string
 	ann, ben person
+	// jobs counts those of [box.job], for their names.
+	jobs int
 }
 
 // secrets are texts of ann's. None of them may reach ben.
@@ -116,7 +118,8 @@ func (b *box) attempt(t *testing.T, p person, words string, args ...string) harn
 // job runs a script as a job of a user to its end, and returns its output.
 func (b *box) job(t *testing.T, p person, name, script string, flags ...string) harness.Result {
 	t.Helper()
-	args := append([]string{"run", "--name", name, "--code", "none"}, flags...)
+	b.jobs++
+	args := append([]string{"run", "--name", fmt.Sprintf("%s-%d", name, b.jobs), "--code", "none"}, flags...)
 	return b.as(t, p, append(args, "--", "sh", "-c", script)...)
 }
 
