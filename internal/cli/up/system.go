@@ -64,6 +64,10 @@ func checkSystem() error {
 	return nil
 }
 
+// systemPath is the PATH of a service of the machine, whoever starts it. The PATH of root's shell may lead
+// to programs that only root may start, such as a Python below /root.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // sharing reads the flags of a Muster that several users share.
 func (o *options) sharing(ctx context.Context) (s several, err error) {
 	if !o.system {
@@ -73,6 +77,9 @@ func (o *options) sharing(ctx context.Context) (s several, err error) {
 		return s, nil
 	}
 	if err := checkSystem(); err != nil {
+		return s, err
+	}
+	if err := os.Setenv("PATH", systemPath); err != nil {
 		return s, err
 	}
 	s.socket = o.factory.SocketPath()
