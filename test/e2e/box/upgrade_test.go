@@ -42,7 +42,7 @@ func TestUpgrade(t *testing.T) {
 	run(one, 0, "down")
 
 	b.Muster = &harness.Muster{Home: home, Args: []string{"--system", "--tier", "plain", "--simulate-gpus", "2xA100"}}
-	if r := run(b.Muster, 2, "up", "--system", "--detach"); !strings.Contains(r.Stderr, "--owner") {
+	if r := run(b.Muster, 1, "up", "--system", "--detach"); !strings.Contains(r.Stderr, "--owner") {
 		t.Errorf("without an owner: %+v", r)
 	}
 	if r := run(b.Muster, 1, "up", "--system", "--owner", "muster-try-none", "--detach"); !strings.Contains(r.Stderr, "muster-try-none") {

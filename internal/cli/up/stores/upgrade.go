@@ -115,13 +115,13 @@ func upgraded(home string) error {
 		return err
 	}
 	if r.Phase == moving {
-		return fmt.Errorf("%s: %w: its upgrade for namespace %s is not complete: name that owner again", home, ErrOneUser, r.Namespace)
+		return fmt.Errorf("%s: %w: its upgrade for namespace %s is not complete: name its user again (--owner)", home, ErrOneUser, r.Namespace)
 	}
 	for _, name := range []string{ownCode, opening.Folder} {
 		_, err := os.Lstat(filepath.Join(home, name))
 		switch {
 		case err == nil:
-			return fmt.Errorf("%s: %w: say which user owns what is there, or give another folder", home, ErrOneUser)
+			return fmt.Errorf("%s: %w: name the user to whom its code and data go (--owner LOGIN), or give another folder (--home)", home, ErrOneUser)
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("looking at the data folder: %w", err)
 		}
