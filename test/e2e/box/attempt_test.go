@@ -28,6 +28,10 @@ func attempt(words string, args []string) int {
 		err = connect(args[0])
 	case "listen":
 		err = listen(args[0])
+	case "submit":
+		if err = submit(args[0], args[1]); err == nil {
+			return 0
+		}
 	default:
 		fmt.Fprintf(os.Stderr, "%q is no attempt\n", words)
 		return 2

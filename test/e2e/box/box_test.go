@@ -70,7 +70,7 @@ func open(t *testing.T, tier string) *box {
 }
 
 // shared is a new folder that all users may enter.
-func shared(t *testing.T) string {
+func shared(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(filepath.Dir(dir), 0o755))
@@ -79,7 +79,7 @@ func shared(t *testing.T) string {
 }
 
 // install copies the programs to a folder that all users may read.
-func (b *box) install(t *testing.T) {
+func (b *box) install(t testing.TB) {
 	t.Helper()
 	b.programs = shared(t)
 	self, err := os.Executable()
@@ -97,7 +97,7 @@ func (b *box) install(t *testing.T) {
 }
 
 // as runs muster as a user.
-func (b *box) as(t *testing.T, p person, args ...string) harness.Result {
+func (b *box) as(t testing.TB, p person, args ...string) harness.Result {
 	t.Helper()
 	return harness.Finish(p.command(deadline(t, 2*time.Minute), b.environment(), filepath.Join(b.programs, "muster"), args...))
 }
@@ -109,7 +109,7 @@ func (b *box) shell(t *testing.T, p person, script string) harness.Result {
 }
 
 // attempt runs an attempt on the machine as a user.
-func (b *box) attempt(t *testing.T, p person, words string, args ...string) harness.Result {
+func (b *box) attempt(t testing.TB, p person, words string, args ...string) harness.Result {
 	t.Helper()
 	env := append(b.environment(), "MUSTER_TEST_ATTEMPT="+words)
 	return harness.Finish(p.command(deadline(t, time.Minute), env, filepath.Join(b.programs, "attempts"), args...))
@@ -150,14 +150,14 @@ func (b *box) work(t *testing.T) {
 	})
 }
 
-func deadline(t *testing.T, d time.Duration) context.Context {
+func deadline(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

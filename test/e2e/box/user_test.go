@@ -28,7 +28,7 @@ func (p person) namespace() string { return fmt.Sprintf("u-%d", p.uid) }
 
 // newPerson adds a user to the machine until the test ends. A user of an earlier run that was killed is
 // removed first.
-func newPerson(t *testing.T, login string) person {
+func newPerson(t testing.TB, login string) person {
 	t.Helper()
 	if _, err := user.Lookup(login); err == nil {
 		removePerson(t, login)
@@ -59,7 +59,7 @@ func newPerson(t *testing.T, login string) person {
 	return p
 }
 
-func removePerson(t *testing.T, login string) {
+func removePerson(t testing.TB, login string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
@@ -68,7 +68,7 @@ func removePerson(t *testing.T, login string) {
 	}
 }
 
-func number(t *testing.T, text string) uint32 {
+func number(t testing.TB, text string) uint32 {
 	t.Helper()
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p person) command(ctx context.Context, env []string, name string, args ...
 }
 
 // write makes a file of the user's.
-func (p person) write(t *testing.T, name, text string) string {
+func (p person) write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(p.home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
