@@ -33,7 +33,7 @@ func BenchmarkSubmit(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("only root makes users and starts a Muster for all of them")
 	}
-	several := &box{ben: newPerson(b, "muster-try-ben")}
+	several := &box{ben: newPerson(b, "muster-bench-ben")}
 	several.install(b)
 	one := begin(b)
 	b.Setenv("MUSTER_SOCKET", filepath.Join(shared(b), "run", "muster.sock"))

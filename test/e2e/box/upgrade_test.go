@@ -19,7 +19,7 @@ func TestUpgrade(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes users and starts a Muster for all of them")
 	}
-	b := &box{ann: newPerson(t, "muster-try-ann"), ben: newPerson(t, "muster-try-ben")}
+	b := &box{ann: newPerson(t, "muster-upgrade-ann"), ben: newPerson(t, "muster-upgrade-ben")}
 	b.install(t)
 	home := filepath.Join(shared(t), "home")
 	t.Setenv("MUSTER_SOCKET", filepath.Join(shared(t), "run", "muster.sock"))
@@ -45,7 +45,7 @@ func TestUpgrade(t *testing.T) {
 	if r := run(b.Muster, 1, "up", "--system", "--detach"); !strings.Contains(r.Stderr, "--owner") {
 		t.Errorf("without an owner: %+v", r)
 	}
-	if r := run(b.Muster, 1, "up", "--system", "--owner", "muster-try-none", "--detach"); !strings.Contains(r.Stderr, "muster-try-none") {
+	if r := run(b.Muster, 1, "up", "--system", "--owner", "muster-upgrade-none", "--detach"); !strings.Contains(r.Stderr, "muster-upgrade-none") {
 		t.Errorf("an owner who does not exist: %+v", r)
 	}
 	b.Args = append(b.Args, "--owner", b.ann.login)

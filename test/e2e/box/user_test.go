@@ -4,12 +4,14 @@ package box
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -34,10 +36,7 @@ func newPerson(t testing.TB, login string) person {
 		removePerson(t, login)
 	}
 	home := filepath.Join(t.TempDir(), login)
-	r := harness.Finish(exec.CommandContext(t.Context(), "useradd", "--create-home", "--home-dir", home, "--shell", "/bin/sh", "--user-group", login))
-	if r.Code != 0 {
-		t.Fatalf("useradd %s: %s", login, r.Stderr)
-	}
+	change(t, "useradd", "--create-home", "--home-dir", home, "--shell", "/bin/sh", "--user-group", login)
 	t.Cleanup(func() {
 		if _, err := user.Lookup(login); err == nil {
 			removePerson(t, login)
@@ -61,11 +60,25 @@ func newPerson(t testing.TB, login string) person {
 
 func removePerson(t testing.TB, login string) {
 	t.Helper()
+	change(t, "userdel", "--force", login)
+}
+
+// change changes the users of the machine. One such program at a time has their files.
+func change(t testing.TB, program string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	if r := harness.Finish(exec.CommandContext(ctx, "userdel", "--force", login)); r.Code != 0 {
-		t.Errorf("userdel %s: %s", login, r.Stderr)
-	}
+	harness.Eventually(t, 30*time.Second, program, func() error {
+		r := harness.Finish(exec.CommandContext(ctx, program, args...))
+		switch {
+		case r.Code == 0:
+			return nil
+		case strings.Contains(r.Stderr, "cannot lock"):
+			return errors.New(r.Stderr)
+		}
+		t.Fatalf("%s %s: %s", program, strings.Join(args, " "), r.Stderr)
+		return nil
+	})
 }
 
 func number(t testing.TB, text string) uint32 {
