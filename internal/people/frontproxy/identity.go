@@ -19,6 +19,14 @@ type Directory interface {
 	GroupNames(ctx context.Context, gids []uint32) ([]account.Group, error)
 }
 
+// UnknownError is the error for a session whose user the directory does not know.
+type UnknownError struct{ UID uint32 }
+
+// Error implements error.
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("uid %[1]d is no user of this machine any more: `getent passwd %[1]d` has to print a line", e.UID)
+}
+
 // UserPrefix and GroupPrefix begin the names of users and groups in the API.
 const (
 	UserPrefix  = "unix:"
@@ -38,6 +46,9 @@ type Identity struct {
 // Identify returns the identity of a caller. The directory tells the groups; where it
 // does not know the user, or is away, the kernel does: those that the process had when
 // it connected. The error is that of ctx.
+//
+// For a session the directory alone tells both: a user that it does not know is an
+// [UnknownError], and one whose groups it does not tell now has none.
 func Identify(ctx context.Context, d Directory, caller peer.Peer) (Identity, error) {
 	who := Identity{User: UserPrefix + strconv.FormatUint(uint64(caller.UID), 10)}
 	found, known, err := d.ByUID(ctx, caller.UID)
@@ -48,8 +59,16 @@ func Identify(ctx context.Context, d Directory, caller peer.Peer) (Identity, err
 	if err == nil && known {
 		groups, err = d.Groups(ctx, caller.UID)
 	}
-	if !known || err != nil {
-		groups, err = d.GroupNames(ctx, append([]uint32{caller.GID}, caller.Groups...))
+	switch {
+	case caller.Session && !known && err != nil:
+		return Identity{}, fmt.Errorf("finding the user of a session: %w", err)
+	case caller.Session && !known:
+		return Identity{}, &UnknownError{UID: caller.UID}
+	case caller.Session && err != nil:
+		groups = nil
+	case caller.Session:
+	case !known || err != nil:
+		groups, err = d.GroupNames(ctx, caller.GIDs())
 	}
 	if err != nil && !errors.Is(err, account.ErrAway) {
 		return Identity{}, fmt.Errorf("finding the groups of uid %d: %w", caller.UID, err)

@@ -422,3 +422,29 @@ func TestIdentify(t *testing.T) {
 		})
 	}
 }
+
+// TestIdentifySession: for a session the directory alone tells the user and the groups.
+func TestIdentifySession(t *testing.T) {
+	away := fmt.Errorf("asking: %w", account.ErrAway)
+	for name, c := range map[string]struct {
+		directory directory
+		want      []string
+		fails     string
+	}{
+		"a user":          {directory: directory{known: true}, want: []string{"unix-group:told"}},
+		"removed":         {fails: "uid 5 is no user of this machine any more"},
+		"away":            {directory: directory{err: away}, fails: "finding the user of a session: asking: the directory"},
+		"away for groups": {directory: directory{known: true, groups: away}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.directory.name = errors.New("the kernel's groups are asked for")
+			who, err := Identify(t.Context(), c.directory, peer.Peer{UID: 5, Session: true})
+			if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.HasPrefix(err.Error(), c.fails)) {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, who.Groups); diff != "" || c.fails == "" && who.User != "unix:5" {
+				t.Errorf("%q: %s", who.User, diff)
+			}
+		})
+	}
+}

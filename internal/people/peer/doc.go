@@ -11,6 +11,9 @@
 // The overflow uid, 65534 by default, stands for every uid that has no number in the
 // server's user namespace. It is many users, so it is refused.
 //
+// An [Inside] listener is for requests that this process itself makes for a user, such as
+// for the user's session at the console. The kernel tells nothing about them.
+//
 // Both ends check the other: [Dial] sends nothing to a socket of another user than root
 // and its own.
 //

@@ -17,6 +17,17 @@ type Peer struct {
 	UID, GID uint32
 	// Groups are its supplementary groups.
 	Groups []uint32
+	// Session says that no process connected: a session of this server has the user. GID and Groups
+	// are not known then.
+	Session bool
+}
+
+// GIDs are all groups of the process, its effective one first, and none for a session.
+func (p Peer) GIDs() []uint32 {
+	if p.Session {
+		return nil
+	}
+	return append([]uint32{p.GID}, p.Groups...)
 }
 
 // ErrNoPeer is the error for a connection that does not come from a [Listener].

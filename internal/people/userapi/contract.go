@@ -9,6 +9,9 @@ const (
 	// CredentialPath is where credentials are made: GET answers a [Cluster], POST of a
 	// [CredentialRequest] a [Credential].
 	CredentialPath = "/muster/v1/credential"
+	// ConsolePath begins the paths by which commands ask the console for links, sessions and
+	// tokens.
+	ConsolePath = "/muster/v1/console"
 )
 
 // Cluster is the API server behind its port.

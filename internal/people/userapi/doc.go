@@ -5,7 +5,10 @@
 //
 // A route is chosen by the first segment of a path. Paths of Kubernetes go to the API
 // server by the front proxy; those below [DoorPath] to the door; [CredentialPath] is the
-// server's own. Others are not found.
+// server's own; those below [ConsolePath] go to the console. Others are not found.
+//
+// Requests of a session of the console come by a listener inside the process
+// (peer.Inside), and take the same routes, except [CredentialPath] and [ConsolePath].
 //
 // A credential is a client certificate of at most 15 minutes, for a key of the caller. It
 // is for programs that connect to the port of the API server by themselves: kubectl, and

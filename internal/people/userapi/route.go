@@ -28,10 +28,14 @@ var kubernetes = map[string]bool{
 
 // routes leads requests to their part of Muster.
 func (s *Server) routes() http.Handler {
-	var door http.Handler
+	var door, console http.Handler
 	if s.o.Door != nil {
 		door = http.StripPrefix(DoorPath, s.o.Door)
 	}
+	if s.o.Console != nil {
+		console = ofProcess(http.StripPrefix(ConsolePath, s.o.Console))
+	}
+	credential := ofProcess(http.HandlerFunc(s.credential))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		switch {
@@ -40,10 +44,24 @@ func (s *Server) routes() http.Handler {
 		case door != nil && strings.HasPrefix(r.URL.Path, DoorPath+"/"):
 			door.ServeHTTP(w, r)
 		case s.o.Sign != nil && r.URL.Path == CredentialPath:
-			s.credential(w, r)
+			credential.ServeHTTP(w, r)
+		case console != nil && strings.HasPrefix(r.URL.Path, ConsolePath+"/"):
+			console.ServeHTTP(w, r)
 		default:
 			peer.Refuse(w, http.StatusNotFound, fmt.Sprintf("the socket of Muster has no path %.256q: is this program of another version than the Muster of the machine? `muster version` says", r.URL.Path))
 		}
+	})
+}
+
+// ofProcess serves requests of processes only. A session of the console that makes a certificate, a link
+// or a token would outlive its own end.
+func ofProcess(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if from, err := peer.FromContext(r.Context()); err != nil || from.Session {
+			peer.Refuse(w, http.StatusForbidden, "a session of the console gets no certificates, links or tokens here: use the commands `muster credential`, `muster console` and `muster token`")
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

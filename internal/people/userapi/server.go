@@ -40,6 +40,8 @@ type Options struct {
 	API http.Handler
 	// Door answers the paths of the door. Nil: they are not found.
 	Door http.Handler
+	// Console answers the paths of the console for commands. Nil: they are not found.
+	Console http.Handler
 	// Sign makes credentials for Cluster. Nil: they are not found.
 	Sign    Signer
 	Cluster Cluster
@@ -81,19 +83,23 @@ func New(o Options) (*Server, error) {
 	}, nil
 }
 
-// Serve answers by a listener of package peer until ctx ends, and closes it. It is called
-// once. Streams end at once then; other requests have 10 seconds.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+// Serve answers by listeners of package peer until ctx ends or one of them fails, and closes
+// them. It is called once. Streams end at once then; other requests have 10 seconds.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	server := &http.Server{
 		Handler: s.handler(), ConnContext: connContext,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelInfo),
 	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(s.limit.over(listener)) }()
+	done := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { done <- server.Serve(s.limit.over(l)) }()
+	}
+	left := len(listeners)
+	var failed error
 	select {
-	case err := <-done:
-		return fmt.Errorf("serving the socket of the machine: %w", err)
+	case failed = <-done:
+		left--
 	case <-ctx.Done():
 	}
 	close(s.stopping)
@@ -102,8 +108,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if err := server.Shutdown(end); err != nil {
 		_ = server.Close()
 	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the socket of the machine: %w", err)
+	for range left {
+		if err := <-done; failed == nil && !errors.Is(err, http.ErrServerClosed) {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("serving the socket of the machine: %w", failed)
 	}
 	return nil
 }

@@ -165,6 +165,50 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// TestSessions: a session inside the process takes the routes of its user, and gets nothing that would
+// outlive it. A process gets the console.
+func TestSessions(t *testing.T) {
+	sign := func(crypto.PublicKey, string, []string, time.Duration) ([]byte, error) { return nil, nil }
+	b := &box{path: filepath.Join(t.TempDir(), "muster.sock"), log: &buffer{}, done: make(chan error, 1)}
+	server, err := New(Options{Directory: directory{unknown: 4000000}, API: names("api"), Door: names("door"), Console: names("console"), Sign: sign})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := peer.Listen(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := peer.NewInside()
+	var ctx context.Context
+	ctx, b.stop = context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() { b.done <- server.Serve(ctx, listener, inside) }()
+	t.Cleanup(func() { b.end(t) })
+	of := func(uid uint32) *http.Client {
+		return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return inside.Dial(ctx, uid) }}}
+	}
+	for _, c := range []struct {
+		client     *http.Client
+		path, want string
+	}{
+		{b.client(t), ConsolePath + "/v1/entries?all", "200 console /v1/entries?all"}, {b.client(t), ConsolePath, "404 "}, {b.client(t), CredentialPath, "200 "},
+		{of(7), "/api/v1/pods", "200 api /api/v1/pods"}, {of(7), DoorPath + "/v1/x", "200 door /v1/x"},
+		{of(7), ConsolePath + "/v1/entries", "403 "}, {of(7), CredentialPath, "403 "}, {of(0), CredentialPath, "403 "},
+		{of(4000000), "/api/v1/pods", "403 "},
+	} {
+		status, text := ask(t, c.client, http.MethodGet, c.path, nil)
+		if got := fmt.Sprint(status, " ", text); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.path, got, c.want)
+		}
+	}
+	// A large body that the handler does not read ends the request, and not the server.
+	for range 3 {
+		status, _ := ask(t, of(7), http.MethodPost, CredentialPath, strings.NewReader(strings.Repeat("x", 1<<20)))
+		if status != http.StatusForbidden {
+			t.Errorf("a large body: %d", status)
+		}
+	}
+}
+
 // TestRefusals: a user whom the directory does not know, and one whom Muster cannot
 // prepare, reach nothing. The log has a line for each, without the query.
 func TestRefusals(t *testing.T) {
