@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -573,5 +575,51 @@ func TestRevokeOrigin(t *testing.T) {
 	_, link = table.LinkCaller(keptLink, console)
 	if atSite != nil || link != nil {
 		t.Errorf("at the other site: session %v, link %v", atSite, link)
+	}
+}
+
+// TestOrigins: an origin is in use by a session of anybody, and by a link of another user.
+func TestOrigins(t *testing.T) {
+	b := newBench(t, session.Limits{})
+	b.signIn(ada)
+	_, err := b.Link(ada, "http://localhost:1")
+	must(t, err)
+	for user, want := range map[string][]string{ada.User: {origin}, "unix:1001": {origin, "http://localhost:1"}, "": {origin, "http://localhost:1"}} {
+		got := slices.Sorted(maps.Keys(b.Origins(user)))
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("without %q: %s", user, diff)
+		}
+	}
+}
+
+// TestBytes: a table that is too large is refused before it is stored, and one with a higher bound is
+// read again.
+func TestBytes(t *testing.T) {
+	store := session.File{Path: filepath.Join(t.TempDir(), "s.json")}
+	user := 0
+	fill := func(limits session.Limits, most int) (count int) {
+		table, err := session.Open(t.Context(), session.Options{Store: store, Limits: limits, Scopes: []string{"read"}})
+		must(t, err)
+		for count < most {
+			user++
+			if _, _, err := table.CreateToken(t.Context(), session.Caller{User: fmt.Sprint("unix:", user)}, session.TokenSpec{Name: "a", Scopes: []string{"read"}, Lifetime: time.Hour}); err != nil {
+				if !errors.Is(err, session.ErrFull) {
+					t.Fatal(err)
+				}
+				return count
+			}
+			count++
+		}
+		return count
+	}
+	if got := fill(session.Limits{Bytes: 4000}, 100); got == 0 || got > 20 {
+		t.Errorf("4,000 bytes have %d tokens", got)
+	}
+	if got := fill(session.Limits{Bytes: 16 << 20}, 30); got != 30 {
+		t.Errorf("a larger table took %d tokens of other users", got)
+	}
+	if _, err := session.Open(t.Context(), session.Options{Store: store, Limits: session.Limits{Bytes: 4000}}); err == nil {
+		t.Error("a table beyond the bound was read")
 	}
 }

@@ -28,8 +28,10 @@ type Store interface {
 
 const (
 	version = 1
-	// tableBytes bounds a table, so that it fits into a Secret of Kubernetes.
+	// tableBytes bounds a table without another limit, so that it fits into a Secret of Kubernetes.
 	tableBytes = 1 << 20
+	// fileBytes bounds a file.
+	fileBytes = 64 << 20
 )
 
 // File is a store in one file that only its owner may read.
@@ -53,7 +55,7 @@ func (f File) Load(context.Context) (text []byte, err error) {
 	if mode := info.Mode(); runtime.GOOS != "windows" && mode.IsRegular() && mode.Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s has the mode %#o: only its owner may read it; remove the file, since others may have read or changed it", f.Path, mode.Perm())
 	}
-	return osfile.ReadRegular(folder, name, tableBytes)
+	return osfile.ReadRegular(folder, name, fileBytes)
 }
 
 // Save implements [Store].
@@ -80,12 +82,12 @@ func (d *digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func decode(text []byte) ([]*record, error) {
+func decode(text []byte, most int) ([]*record, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}
-	if len(text) > tableBytes {
-		return nil, fmt.Errorf("the table has %d bytes, and at most %d are allowed", len(text), tableBytes)
+	if len(text) > most {
+		return nil, fmt.Errorf("the table has %d bytes, and at most %d are allowed", len(text), most)
 	}
 	var s stored
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -145,8 +147,8 @@ func (t *Table) save(ctx context.Context) error {
 	t.mu.Unlock()
 	slices.SortFunc(s.Records, func(a, b *record) int { return strings.Compare(a.ID, b.ID) })
 	text, err := json.Marshal(s)
-	if err == nil && len(text) > tableBytes {
-		err = fmt.Errorf("%w: it has %d bytes, and at most %d are allowed", ErrFull, len(text), tableBytes)
+	if err == nil && len(text) > t.limits.Bytes {
+		err = fmt.Errorf("%w: it has %d bytes, and at most %d are allowed", ErrFull, len(text), t.limits.Bytes)
 	}
 	if err == nil {
 		err = t.store.Save(ctx, text)

@@ -65,19 +65,21 @@ type Limits struct {
 	// Sessions and Tokens bound the entries of one user, and Total those of all users. The user's
 	// session that was used least recently makes room for a new one.
 	Sessions, Tokens, Total int
+	// Bytes bounds the stored table.
+	Bytes int
 }
 
 // DefaultLimits returns the limits of a table without other limits.
 func DefaultLimits() Limits {
 	return Limits{Session: 24 * time.Hour, Idle: 8 * time.Hour, Link: time.Minute, Token: 366 * 24 * time.Hour,
-		Sessions: 16, Tokens: 64, Total: 2000}
+		Sessions: 16, Tokens: 64, Total: 2000, Bytes: tableBytes}
 }
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{Session: cmp.Or(l.Session, d.Session), Idle: cmp.Or(l.Idle, d.Idle), Link: cmp.Or(l.Link, d.Link),
 		Token: cmp.Or(l.Token, d.Token), Sessions: cmp.Or(l.Sessions, d.Sessions), Tokens: cmp.Or(l.Tokens, d.Tokens),
-		Total: cmp.Or(l.Total, d.Total)}
+		Total: cmp.Or(l.Total, d.Total), Bytes: cmp.Or(l.Bytes, d.Bytes)}
 }
 
 const (
@@ -139,7 +141,7 @@ func Open(ctx context.Context, o Options) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading sessions: %w", err)
 	}
-	list, err := decode(text)
+	list, err := decode(text, t.limits.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("reading sessions: %w; remove the stored table, and all users sign in again", err)
 	}
@@ -238,6 +240,25 @@ func (r *record) copy() Entry {
 	e := r.Entry
 	e.Scopes, e.Caller.Groups = slices.Clone(e.Scopes), slices.Clone(e.Caller.Groups)
 	return e
+}
+
+// Origins returns the origins at which a session counts, or a link of another user than this one.
+func (t *Table) Origins(user string) map[string]bool {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	used := map[string]bool{}
+	for _, r := range t.records {
+		if r.Kind == KindSession && t.live(&r.Entry, now) == nil {
+			used[r.Origin] = true
+		}
+	}
+	for _, l := range t.links {
+		if l.caller.User != user && !t.stale(l, now) {
+			used[l.origin] = true
+		}
+	}
+	return used
 }
 
 // Revoke ends the entry of a user with this ID; "" is any user. Requests that use it end too.

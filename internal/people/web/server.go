@@ -3,13 +3,11 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,10 +21,9 @@ import (
 )
 
 const (
-	// mostConnections bounds the descriptors that callers without a session can hold.
-	mostConnections = 512
-	// mostPorts bounds the local ports at which tunnels serve the console.
-	mostPorts = 32
+	// mostConnections bounds the descriptors that callers without a session can hold, and
+	// mostOfUsers those where each user of the machine has a bound.
+	mostConnections, mostOfUsers = 512, 4096
 	// closing is the time that requests have when the server ends.
 	closing = 2 * time.Second
 )
@@ -48,6 +45,8 @@ type Options struct {
 	// Admit refuses requests of connections that are not the caller's, such as [Connections.Admit]; nil
 	// admits all.
 	Admit func(*http.Request, session.Caller) error
+	// UserConnections bounds the connections of each user of this machine; 0 means no bound.
+	UserConnections int
 	// Name returns the name of a user for people.
 	Name func(ctx context.Context, user string) string
 	// Version is the program's.
@@ -64,7 +63,7 @@ type Server struct {
 	gate *gate.Gate
 
 	adding sync.Mutex // one change of the local ports at a time
-	ports  []int
+	ports  []tunnel
 }
 
 // New returns a server. It serves nothing before [Server.Serve].
@@ -103,62 +102,6 @@ func (s *Server) add(ctx context.Context, origin, prefix string) error {
 	return s.gate.Add(ctx, gate.Site{Origin: origin, Prefix: prefix, Routes: s.routes(), Admit: s.o.Admit})
 }
 
-// restore serves the local ports at which sessions count that a former process has opened.
-func (s *Server) restore(ctx context.Context) {
-	for _, e := range s.o.Table.List("") {
-		rest, ok := strings.CutPrefix(e.Origin, "http://localhost:")
-		port, err := strconv.Atoi(rest)
-		if !ok || err != nil || e.Kind != session.KindSession || e.Origin != localOrigin(port) {
-			continue
-		}
-		if err := s.serveAt(ctx, port); err != nil {
-			s.o.Log.WarnContext(ctx, "the console is not served for a tunnel", "port", port, "error", err)
-		}
-	}
-}
-
-// serveAt serves the console at another local port, to which a tunnel leads.
-func (s *Server) serveAt(ctx context.Context, port int) error {
-	if port < 1 || port > 65535 {
-		return fmt.Errorf("port %d: allowed are 1 to 65535", port)
-	}
-	s.adding.Lock()
-	defer s.adding.Unlock()
-	if s.gate.Has(localOrigin(port)) {
-		return nil
-	}
-	if len(s.ports) >= mostPorts {
-		if err := s.release(ctx); err != nil {
-			return err
-		}
-	}
-	if len(s.ports) >= mostPorts {
-		return fmt.Errorf("port %d: tunnels serve the console at %d ports already; revoke sessions that are not needed (`muster session list`)", port, len(s.ports))
-	}
-	if err := s.add(ctx, localOrigin(port), ""); err != nil {
-		return err
-	}
-	s.ports = append(s.ports, port)
-	return nil
-}
-
-// release stops serving ports without a session.
-func (s *Server) release(ctx context.Context) error {
-	used := map[string]bool{}
-	for _, e := range s.o.Table.List("") {
-		used[e.Origin] = true
-	}
-	var err error
-	s.ports = slices.DeleteFunc(s.ports, func(port int) bool {
-		if used[localOrigin(port)] {
-			return false
-		}
-		err = errors.Join(err, s.gate.Remove(ctx, localOrigin(port)))
-		return true
-	})
-	return err
-}
-
 // Link returns a link by which a caller signs in: at a local port for a tunnel, else at the external
 // address, else at the server's own port.
 func (s *Server) Link(ctx context.Context, caller session.Caller, port int) (string, error) {
@@ -167,7 +110,7 @@ func (s *Server) Link(ctx context.Context, caller session.Caller, port int) (str
 	case port != 0 && s.o.TLS:
 		return "", errors.New("this console has a certificate, so a tunnel does not serve it: open " + s.o.External.String())
 	case port != 0:
-		if err := s.serveAt(ctx, port); err != nil {
+		if err := s.serveAt(ctx, port, caller.User); err != nil {
 			return "", err
 		}
 		origin = localOrigin(port)
@@ -193,9 +136,14 @@ func (s *Server) Serve(ctx context.Context, certificate *Certificate, listeners 
 		server.TLSConfig = certificate.config()
 	}
 	ended := make(chan error, len(listeners))
+	users := &limit{most: s.o.UserConnections, open: map[uint32]int{}}
 	for _, l := range listeners {
+		most := mostConnections
+		if users.most > 0 {
+			l, most = users.over(l), mostOfUsers
+		}
 		go func() {
-			l := netutil.LimitListener(l, mostConnections)
+			l := netutil.LimitListener(l, most)
 			if certificate != nil {
 				ended <- server.ServeTLS(l, "", "")
 				return

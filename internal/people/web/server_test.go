@@ -317,6 +317,36 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
+// TestTunnelsOfUsers: the tunnels and links of one user take no port from another.
+func TestTunnelsOfUsers(t *testing.T) {
+	s := newSite(t, nil)
+	eve := session.Caller{User: "unix:61002"}
+	link, err := s.Link(t.Context(), ada, 40123)
+	must(t, err)
+	for port := range 2 * mostPorts {
+		if _, err := s.Link(t.Context(), eve, 41000+port); err != nil {
+			t.Fatalf("port %d: %v", 41000+port, err)
+		}
+	}
+	if got := s.portsOf(eve.User); got > mostPorts {
+		t.Errorf("one user has %d ports", got)
+	}
+	for i := range mostTunnels { // others fill the rest with links that no session follows
+		if _, err := s.Link(t.Context(), session.Caller{User: fmt.Sprint("unix:", 62000+i%100)}, 42000+i); err != nil {
+			if !strings.Contains(err.Error(), "tunnels of all users") {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	via := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+	}}}
+	if mine, status := enter(t, via, link); mine == nil {
+		t.Errorf("ada's link has the status %d", status)
+	}
+}
+
 // TestReverseProxy: a real reverse proxy with TLS, below a path prefix.
 func TestReverseProxy(t *testing.T) {
 	var target *url.URL

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -131,6 +132,48 @@ func TestStolen(t *testing.T) {
 	}{{61002, "", "403 "}, {61002, "unix:61001", "403 "}, {61001, "unix:61001", "200 "}, {61001, "unix:61001", "401 "}} {
 		if got := as(t, c.uid, exchange(c.user)); !strings.HasPrefix(got, c.want) {
 			t.Errorf("the link of uid 61001, sent by uid %d with the user %q: %s, want %s", c.uid, c.user, got, c.want)
+		}
+	}
+}
+
+// TestConnectionsOfUsers: one user cannot take the connections of another.
+func TestConnectionsOfUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to send requests of other users")
+	}
+	s := newSite(t, func(o *Options) { o.UserConnections = 2 })
+	dial := func() net.Conn { // of root
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	ask := func(conn net.Conn) error {
+		must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+		_, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: localhost:%d\r\n\r\n", s.port)
+		if err == nil {
+			_, err = conn.Read(make([]byte, 1))
+		}
+		return err
+	}
+	first, second := dial(), dial()
+	for _, conn := range []net.Conn{first, second} {
+		if err := ask(conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ask(dial()); err == nil {
+		t.Error("a third connection of one user is served")
+	}
+	page := (&client{t: t, base: fmt.Sprintf("http://localhost:%d", s.port)}).request("GET", "/", "")
+	page.Header.Del("Origin")
+	if got := as(t, 61001, page); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("another user: %s", got)
+	}
+	must(t, first.Close())
+	for err := errors.New("not asked"); err != nil; err = ask(dial()) { // until the server has noticed
+		if t.Context().Err() != nil {
+			t.Fatal(err)
 		}
 	}
 }
