@@ -45,9 +45,9 @@ func everywhere(args string) row { return row{args, asks, asks, asks} }
 // never is that of a verb that asks no server.
 func never(args string) row { return row{args, alone, alone, alone} }
 
-// ofConsole is that of a verb that asks the console of a Muster that runs in the home.
+// ofConsole is that of a verb that asks the console of a Muster of the home or of the machine.
 func ofConsole(args string) row {
-	return row{args, "no console", "only a Muster of one machine keeps", "only a Muster of one machine keeps"}
+	return row{args, "no console", asks, "only a Muster of one machine keeps"}
 }
 
 // rows has one for each verb.
@@ -78,8 +78,8 @@ var rows = map[string]row{
 	"pipeline logs": everywhere("p"), "pipeline explain": everywhere("p"), "pipeline rerun": everywhere("p"), "pipeline wait": everywhere("p"),
 	"pipeline pause": everywhere("p"), "pipeline resume": everywhere("p"), "pipeline cancel": everywhere("p"), "pipeline delete": everywhere("p --yes"),
 	"pipeline results import": everywhere("job.yaml"), "pipeline results export": everywhere("p x.tar"),
-	// The verbs of the machine look at the home.
-	"down": {"", "none is running in", "is stopped by an administrator", "none is running in"}, "status": never(""), "doctor": {"", alone, alone, asks},
+	// The verbs of the machine look at the home, or ask the Muster of the machine.
+	"down": {"", "none is running in", "is stopped by an administrator", "none is running in"}, "status": {"", alone, asks, alone}, "doctor": {"", alone, asks, asks},
 }
 
 // sources are a Muster of each kind. Each answers that it has nothing.
@@ -159,7 +159,7 @@ func openSources(t *testing.T) *sources {
 func (s *sources) listen(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(s.folder, "run", "muster.sock")
-	server, err := userapi.New(userapi.Options{Directory: account.New(account.Options{FilesOnly: true}), AllowUnknown: true, API: s, Door: s})
+	server, err := userapi.New(userapi.Options{Directory: account.New(account.Options{FilesOnly: true}), AllowUnknown: true, API: s, Door: s, Console: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +191,9 @@ func TestSources(t *testing.T) {
 			t.Errorf("muster %s has no row: what does it do with the Muster of a machine's users?", verb)
 		}
 	}
+	// With a kubeconfig of a cluster, console serves the pages here until ^C.
+	s.check(t, "home", []string{"console", "--print"}, "no console")
+	s.check(t, "box", []string{"console", "--print"}, asks)
 	for verb, r := range rows {
 		t.Run(verb, func(t *testing.T) {
 			for source, want := range map[string]string{"home": r.home, "box": r.box, "cluster": r.cluster} {

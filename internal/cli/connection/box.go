@@ -129,6 +129,15 @@ func (f *Factory) ServerID() (string, error) {
 	return "socket\x00" + name + "\x00" + strings.TrimSpace(string(id)) + "\x00" + f.source.socket, nil
 }
 
+// ExplainSocket is [Factory.Explain] for a request by the socket of the machine that was made without
+// the clients of this factory.
+func (f *Factory) ExplainSocket(err error) error {
+	if said := explainBox(err, f.SocketPath()); said != nil {
+		return said
+	}
+	return err
+}
+
 // explainBox is [Factory.Explain] for the Muster of the machine: its socket is of another
 // user, nobody listens there, or Muster stopped before it answered.
 func explainBox(err error, path string) error {

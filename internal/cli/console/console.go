@@ -34,7 +34,8 @@ func New(f *connection.Factory) *cobra.Command {
 		Use:   "console",
 		Short: "Open the pages of Muster in a browser",
 		Long: `Prints a link to the pages of the running Muster, and opens it if this machine has a
-display. The link signs you in once, within a minute, and only as you.
+display. The link signs you in once, within a minute, and only as you. Where all users
+of the machine share a Muster, the pages show what you may see.
 
 With --ssh the Muster runs on another machine, where the command muster is
 installed. The command makes a tunnel with your ssh program, opens the link here,
@@ -89,16 +90,20 @@ func (o *options) run(ctx context.Context) error {
 	if o.ssh != "" {
 		return o.tunnel(ctx)
 	}
-	home, embedded, err := o.factory.EmbeddedHome()
+	kind, err := o.factory.Kind()
 	if err != nil {
 		return err
 	}
-	if !embedded {
+	if kind == connection.Cluster {
 		return o.serve(ctx)
 	}
-	link, err := control.NewClient(website.Socket(home)).Link(ctx, o.port)
+	client, err := website.Client(o.factory)
 	if err != nil {
-		return website.Explain(err)
+		return err
+	}
+	link, err := client.Link(ctx, o.port)
+	if err != nil {
+		return website.Explain(o.factory, err)
 	}
 	return o.show(ctx, link)
 }

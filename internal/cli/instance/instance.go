@@ -60,6 +60,10 @@ type State struct {
 	S3 string `json:"s3,omitempty"`
 	// PodS3 is the address for pods of the isolated tier.
 	PodS3 string `json:"podS3,omitempty"`
+	// Console is where browsers find the console of a Muster that several users share; empty where
+	// there is none, for the reason NoConsole. They are part of answers, and not of the file.
+	Console   string `json:"console,omitempty"`
+	NoConsole string `json:"noConsole,omitempty"`
 	// Settings is the configuration file that was named at the start; empty if
 	// none was.
 	Settings string `json:"settings,omitempty"`

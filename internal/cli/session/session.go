@@ -13,7 +13,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
-	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/website"
 	sessions "github.com/muster-dev/muster/internal/people/session"
 )
@@ -38,14 +37,16 @@ func newList(f *connection.Factory) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := output.Flag(cmd, output.JSON, output.YAML)
+	var all bool
+	AddAll(cmd, &all)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := List(cmd.Context(), f, format, sessions.KindSession)
+		list, err := List(cmd.Context(), f, format, sessions.KindSession, all)
 		if err != nil || *format != output.Human {
 			return err
 		}
-		table := terminal.NewTable("ID", "BROWSER", "ADDRESS", "LAST REQUEST", "EXPIRES")
+		table := NewTable(cmd.Context(), list, all, "ID", "BROWSER", "ADDRESS", "LAST REQUEST", "EXPIRES")
 		for _, e := range list {
-			table.Row(e.ID, e.Name, e.Origin, Time(e.Seen), Time(e.Expires))
+			table.Row(e, e.ID, e.Name, e.Origin, Time(e.Seen), Time(e.Expires))
 		}
 		if table.Len() == 0 {
 			_, err := fmt.Fprintln(f.Streams.Out, "no sessions; `muster console` opens one")
@@ -59,8 +60,9 @@ func newList(f *connection.Factory) *cobra.Command {
 // Time is a time in a list.
 func Time(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
-// List returns the caller's entries of a kind, and prints them in a format that is not a table.
-func List(ctx context.Context, f *connection.Factory, format *output.Format, kind sessions.Kind) ([]sessions.Entry, error) {
+// List returns the caller's entries of a kind, or with all those of all users, and prints them in a
+// format that is not a table.
+func List(ctx context.Context, f *connection.Factory, format *output.Format, kind sessions.Kind, all bool) ([]sessions.Entry, error) {
 	if err := format.Validate(output.JSON, output.YAML); err != nil {
 		return nil, err
 	}
@@ -68,12 +70,12 @@ func List(ctx context.Context, f *connection.Factory, format *output.Format, kin
 	if err != nil {
 		return nil, err
 	}
-	all, err := client.List(ctx)
+	found, err := client.List(ctx, all)
 	if err != nil {
-		return nil, website.Explain(err)
+		return nil, website.Explain(f, err)
 	}
 	list := []sessions.Entry{}
-	for _, e := range all {
+	for _, e := range found {
 		if e.Kind == kind {
 			list = append(list, e)
 		}
@@ -110,7 +112,7 @@ func NewRevoke(f *connection.Factory, kind sessions.Kind) *cobra.Command {
 				case errors.Is(err, sessions.ErrUnknown):
 					return exit.NotFound("you have no %[1]s %[2]q; `muster %[1]s list` lists them", kind, id)
 				case err != nil:
-					return website.Explain(err)
+					return website.Explain(f, err)
 				}
 				if _, err := fmt.Fprintf(f.Streams.Out, "%s %s revoked\n", kind, id); err != nil {
 					return err
@@ -129,7 +131,7 @@ func propose(ctx context.Context, f *connection.Factory, kind sessions.Kind) []s
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	all, err := client.List(ctx)
+	all, err := client.List(ctx, false)
 	if err != nil {
 		return nil
 	}

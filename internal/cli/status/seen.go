@@ -33,6 +33,7 @@ func public(s instance.State) instance.State {
 	return instance.State{
 		Phase: s.Phase, Version: s.Version, Started: s.Started, LowRoom: s.LowRoom, Server: s.Server, Node: s.Node, Tier: s.Tier,
 		TierReason: s.TierReason, GPUSource: s.GPUSource, Images: s.Images, S3: s.S3, PodS3: s.PodS3,
+		Console: s.Console, NoConsole: s.NoConsole,
 	}
 }
 

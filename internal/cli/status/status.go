@@ -227,6 +227,12 @@ func (o *options) print(r Report) error {
 	if r.State.S3 != "" {
 		table.Row("S3", r.State.S3+" (`muster data key create` makes a key)")
 	}
+	switch {
+	case r.State.Console != "":
+		table.Row("console", r.State.Console+" (`muster console` signs you in)")
+	case r.State.NoConsole != "":
+		table.Row("console", "none: "+r.State.NoConsole).Paint(1, terminal.Yellow)
+	}
 	if r.Paused != nil {
 		table.Row("paused", r.Paused.String()+" (`"+r.Paused.Remedy()+"` ends it)").Paint(1, terminal.Yellow)
 	}

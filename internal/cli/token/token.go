@@ -13,7 +13,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/session"
-	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/website"
 	"github.com/muster-dev/muster/internal/people/control"
 	sessions "github.com/muster-dev/muster/internal/people/session"
@@ -76,7 +75,7 @@ Scopes: read is the state of the GPUs, programs is your programs behind the cons
 		}
 		made, err := client.CreateToken(cmd.Context(), control.TokenRequest{Name: o.name, Scopes: o.scopes, Lifetime: int64(life / time.Second)})
 		if err != nil {
-			return website.Explain(err)
+			return website.Explain(f, err)
 		}
 		if *format != output.Human {
 			return output.Print(f.Streams.Out, *format, made)
@@ -113,14 +112,16 @@ func newList(f *connection.Factory) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := output.Flag(cmd, output.JSON, output.YAML)
+	var all bool
+	session.AddAll(cmd, &all)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := session.List(cmd.Context(), f, format, sessions.KindToken)
+		list, err := session.List(cmd.Context(), f, format, sessions.KindToken, all)
 		if err != nil || *format != output.Human {
 			return err
 		}
-		table := terminal.NewTable("ID", "FOR", "SCOPES", "LAST REQUEST", "EXPIRES")
+		table := session.NewTable(cmd.Context(), list, all, "ID", "FOR", "SCOPES", "LAST REQUEST", "EXPIRES")
 		for _, e := range list {
-			table.Row(e.ID, e.Name, strings.Join(e.Scopes, ","), session.Time(e.Seen), session.Time(e.Expires))
+			table.Row(e, e.ID, e.Name, strings.Join(e.Scopes, ","), session.Time(e.Seen), session.Time(e.Expires))
 		}
 		if table.Len() == 0 {
 			_, err := fmt.Fprintln(f.Streams.Out, "no tokens; `muster token create` makes one")

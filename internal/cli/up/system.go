@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/top"
 	"github.com/muster-dev/muster/internal/cli/up/stores"
+	"github.com/muster-dev/muster/internal/cli/website"
 	"github.com/muster-dev/muster/internal/controlplane"
 	"github.com/muster-dev/muster/internal/door"
 	"github.com/muster-dev/muster/internal/door/receiver"
@@ -187,10 +188,12 @@ func (m *machine) openDoor(ctx context.Context, group *errgroup.Group, n *node.N
 	if err != nil {
 		return err
 	}
-	doors, err := m.answerUsers(n)
+	receive, api, err := m.receiver()
 	if err != nil {
 		return err
 	}
+	inside := peer.NewInside()
+	console, commands := m.consoleOfUsers(ctx, inside, receive.Administrator)
 	address, trust, err := m.plane.FrontProxy()
 	if err != nil {
 		return err
@@ -204,7 +207,7 @@ func (m *machine) openDoor(ctx context.Context, group *errgroup.Group, n *node.N
 		return err
 	}
 	server, err := userapi.New(userapi.Options{
-		Directory: m.users, API: proxy, Door: doors, Sign: signer.Sign,
+		Directory: m.users, API: proxy, Door: m.answerUsers(n, api, receive, console), Console: commands, Sign: signer.Sign,
 		Cluster: userapi.Cluster{Server: m.state.Server, Authority: m.plane.RESTConfig().CAData},
 		Prepare: prepare, Log: m.log,
 	})
@@ -221,8 +224,9 @@ func (m *machine) openDoor(ctx context.Context, group *errgroup.Group, n *node.N
 	m.say("the users of this machine reach it by %s", m.several.socket)
 	group.Go(func() error {
 		defer proxy.Close()
-		return named("the socket of the machine", server.Serve(ctx, listener))
+		return named("the socket of the machine", server.Serve(ctx, listener, inside))
 	})
+	group.Go(func() error { return m.serveConsole(ctx, console) })
 	return nil
 }
 
@@ -257,30 +261,41 @@ func (m *machine) tenants(ctx context.Context) (func(context.Context, peer.Peer)
 		m.say("the upgrade is not complete: %v", err)
 	}
 	return func(ctx context.Context, p peer.Peer) error {
-		return keeper.Ensure(ctx, p.UID, append([]uint32{p.GID}, p.Groups...))
+		return keeper.Ensure(ctx, p.UID, p.GIDs())
 	}, nil
 }
 
-// answerUsers returns the handlers of the door of this machine.
-func (m *machine) answerUsers(n *node.Node) (http.Handler, error) {
+// receiver tells the door and the console who calls.
+func (m *machine) receiver() (*receiver.Receiver, client.Client, error) {
 	api, err := m.client()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	groups := m.config.Administrators
+	if groups == nil {
+		groups = []string{controlplane.DefaultAdministrators}
+	}
+	return receiver.New(receiver.Options{API: api, Directory: m.users, Administrators: groups}), api, nil
+}
+
+// answerUsers returns the handlers of the door of this machine.
+func (m *machine) answerUsers(n *node.Node, api client.Client, receive *receiver.Receiver, console *website.Console) http.Handler {
 	says := answers.New(answers.Options{
 		Cache: api, API: api, Logins: m.users.Name,
 		Measure: top.Measured(func(context.Context) []gpu.Sample { return n.Samples() }),
 		State: func() instance.State {
 			state, _, _ := m.home.Read() // an unreadable one is empty
+			if console != nil {
+				address, err := console.Address()
+				if state.Console = address; err != nil {
+					state.NoConsole = err.Error()
+				}
+			}
 			return state
 		},
 	})
 	o := m.kept.door(api, says)
 	o.Health, o.Logs, o.ShowUsers = says, archivedlog.In(string(m.home)), true
-	groups := m.config.Administrators
-	if groups == nil {
-		groups = []string{controlplane.DefaultAdministrators}
-	}
-	o.Receive = receiver.New(receiver.Options{API: api, Directory: m.users, Administrators: groups}).Receive
-	return door.New(o).Handler(), nil
+	o.Receive = receive.Receive
+	return door.New(o).Handler()
 }

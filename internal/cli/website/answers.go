@@ -30,8 +30,12 @@ const (
 	reviewBytes = 1 << 20
 )
 
+// reviewer asks the API server who a caller is.
+type reviewer struct{}
+
 // answers reads the API by the ways of callers.
 type answers struct {
+	reviewer
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
 }
@@ -50,7 +54,7 @@ func newAnswers(config *rest.Config) (*answers, error) {
 }
 
 // Review implements [web.Answers].
-func (a *answers) Review(ctx context.Context, way web.Way) (who web.Identity, err error) {
+func (reviewer) Review(ctx context.Context, way web.Way) (who web.Identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	body, err := json.Marshal(authenticationv1.SelfSubjectReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"}})

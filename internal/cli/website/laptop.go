@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/passage"
 	"github.com/muster-dev/muster/internal/people/control"
 	"github.com/muster-dev/muster/internal/people/session"
+	"github.com/muster-dev/muster/internal/people/userapi"
 	"github.com/muster-dev/muster/internal/people/web"
 )
 
@@ -67,12 +68,16 @@ func ServeLaptop(ctx context.Context, config *rest.Config, version string, liste
 	return ended()
 }
 
-// Explain says why the socket of a console did not answer.
-func Explain(err error) error {
+// Explain says why the console that a command means did not answer.
+func Explain(f *connection.Factory, err error) error {
 	refused, answered := errors.AsType[*control.RefusedError](err)
-	switch {
-	case answered:
+	if answered {
 		return exit.With(exit.Failure, refused)
+	}
+	if kind, unknown := f.Kind(); unknown == nil && kind == connection.Box {
+		return f.ExplainSocket(err)
+	}
+	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return exit.NotFound("no console: Muster is not running, or its console is turned off; `muster up --detach` starts Muster, and console: {disabled: false} in config.yaml turns it on")
 	}
@@ -81,12 +86,16 @@ func Explain(err error) error {
 
 // Client returns a client of the console of the Muster that a command means.
 func Client(f *connection.Factory) (*control.Client, error) {
-	home, embedded, err := f.EmbeddedHome()
+	kind, err := f.Kind()
 	if err != nil {
 		return nil, err
 	}
-	if !embedded {
+	switch kind {
+	case connection.Box:
+		return control.NewClient(f.SocketPath(), userapi.ConsolePath), nil
+	case connection.Cluster:
 		return nil, exit.With(exit.Failure, errors.New("the console of a cluster is `muster console` on your machine, and its sessions end with it: only a Muster of one machine keeps sessions and tokens"))
 	}
-	return control.NewClient(Socket(home)), nil
+	home, _, err := f.EmbeddedHome()
+	return control.NewClient(Socket(home), ""), err
 }

@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -58,8 +56,10 @@ func Port(c configuration.Console) int {
 type Options struct {
 	Home   string
 	Config configuration.Console
-	// REST is the credential of the user, for the API.
+	// REST is the credential of the user, for the API. Nil where there is a Machine.
 	REST *rest.Config
+	// Machine makes it the console of all users of the machine; nil: it is that of one user.
+	Machine *Machine
 	// Passed are sockets that systemd has opened.
 	Passed []net.Listener
 	// Name returns the login of a uid; nil means none.
@@ -70,7 +70,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Console is the console of a Muster of one user.
+// Console is the console of a Muster.
 type Console struct {
 	o       Options
 	uid     uint32
@@ -85,39 +85,75 @@ type Console struct {
 	port    int
 }
 
+var errOneUser = errors.New("this Muster has one user: leave --all out")
+
 var errStarting = errors.New("the console is starting: try again in a moment")
 
 // New reads the sessions. Nothing listens before [Console.Run].
 func New(ctx context.Context, o Options) (*Console, error) {
 	c := &Console{o: o, uid: uint32(os.Geteuid()), trouble: errStarting, port: Port(o.Config)} //nolint:gosec // a uid
-	if err := os.MkdirAll(Folder(o.Home), 0o755); err != nil {                                 //nolint:gosec // the data folder around it is closed
+	if err := makeFolder(o); err != nil {
 		return nil, fmt.Errorf("making the folder of the console: %w", err)
 	}
 	var err error
-	if c.table, err = session.Open(ctx, session.Options{Store: session.File{Path: filepath.Join(Folder(o.Home), "sessions.json")}, Scopes: web.Scopes()}); err != nil {
-		return nil, err
-	}
-	if c.answers, err = newAnswers(o.REST); err != nil {
-		return nil, err
-	}
-	if c.passage, err = passage.NewOwn(o.REST, control.CallerOf(c.uid).User); err != nil {
+	if c.table, err = session.Open(ctx, session.Options{Store: session.File{Path: filepath.Join(Folder(o.Home), "sessions.json")}, Limits: limitsOf(o.Machine), Scopes: web.Scopes()}); err != nil {
 		return nil, err
 	}
 	if c.proxies, err = o.Config.ProxyPrefixes(); err != nil {
 		return nil, err
 	}
-	return c, nil
+	if o.Machine != nil {
+		c.answers, c.passage = machineAnswers{}, o.Machine.Passage
+		return c, nil
+	}
+	if c.answers, err = newAnswers(o.REST); err != nil {
+		return nil, err
+	}
+	c.passage, err = passage.NewOwn(o.REST, control.CallerOf(c.uid).User)
+	return c, err
 }
 
-// Run serves the console and the socket for commands until ctx ends.
+// makeFolder makes the folder of the console. Users pass through the data folder of a machine, and the
+// folder has nothing for them there; that of one user is closed.
+func makeFolder(o Options) error {
+	folder := Folder(o.Home)
+	if o.Machine == nil {
+		return os.MkdirAll(folder, 0o755) //nolint:gosec // the data folder around it is closed
+	}
+	return errors.Join(os.MkdirAll(folder, 0o700), os.Chmod(folder, 0o700)) //nolint:gosec // a folder
+}
+
+// Run serves the console until ctx ends, and, where there is one user, the socket for commands.
 func (c *Console) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if c.o.Machine == nil {
+		if err := c.serveCommands(ctx, group); err != nil {
+			return err
+		}
+	} else {
+		defer c.o.Machine.Passage.Close()
+	}
+	c.warn()
+	group.Go(func() error {
+		c.table.Run(ctx, func(err error) { c.o.Log.Warn("the sessions of the console", "error", err) })
+		return nil
+	})
+	group.Go(func() error {
+		c.serve(ctx)
+		return nil
+	})
+	return group.Wait()
+}
+
+// serveCommands serves the socket for commands of the one user, by a group.
+func (c *Console) serveCommands(ctx context.Context, group *errgroup.Group) error {
 	socket, err := peer.Listen(ctx, Socket(c.o.Home))
 	if err != nil {
 		return err
 	}
-	commands := &http.Server{ConnContext: peer.Context, ReadHeaderTimeout: 10 * time.Second,
-		Handler: (&control.Server{Console: c.console, Port: c.Port, Caller: control.OnlyUser(c.uid)}).Handler()}
-	group, ctx := errgroup.WithContext(ctx)
+	own := &control.Server{Console: c.console, Port: c.Port, Caller: control.OnlyUser(c.uid),
+		Administrator: func(*http.Request) error { return errOneUser }}
+	commands := &http.Server{ConnContext: peer.Context, ReadHeaderTimeout: 10 * time.Second, Handler: own.Handler()}
 	group.Go(func() error {
 		if err := commands.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -128,15 +164,7 @@ func (c *Console) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return errors.Join(commands.Close(), socket.Close())
 	})
-	group.Go(func() error {
-		c.table.Run(ctx, func(err error) { c.o.Log.Warn("the sessions of the console", "error", err) })
-		return nil
-	})
-	group.Go(func() error {
-		c.serve(ctx)
-		return nil
-	})
-	return group.Wait()
+	return nil
 }
 
 // Port returns the port of the console.
@@ -223,20 +251,24 @@ func (c *Console) make(ctx context.Context, port int) (certificate *web.Certific
 			return nil, nil, err
 		}
 	}
-	connections := web.Connections{Proxies: c.proxies, Owner: func(session.Caller) (uint32, bool) { return c.uid, true }}
-	server, err := web.New(ctx, web.Options{Table: c.table, Port: port, TLS: certificate != nil, External: external, Proxies: c.proxies,
-		Passage: c.passage, Answers: c.answers, Admit: connections.Admit, Name: c.name, Version: c.o.Version, Log: c.o.Log})
+	o := web.Options{Table: c.table, Port: port, TLS: certificate != nil, External: external, Proxies: c.proxies,
+		Passage: c.passage, Answers: c.answers, Name: c.name, Version: c.o.Version, Log: c.o.Log}
+	if c.o.Machine != nil {
+		o.Admit, o.UserConnections = c.o.Machine.admit, userConnections
+	} else {
+		o.Admit = web.Connections{Proxies: c.proxies, Owner: func(session.Caller) (uint32, bool) { return c.uid, true }}.Admit
+	}
+	server, err := web.New(ctx, o)
 	return certificate, server, err
 }
 
 // name returns the login of a user.
 func (c *Console) name(ctx context.Context, user string) string {
-	number, ok := strings.CutPrefix(user, control.UserPrefix)
-	uid, err := strconv.ParseUint(number, 10, 32)
-	if !ok || err != nil || c.o.Name == nil {
+	uid, ok := control.UIDOf(user)
+	if !ok || c.o.Name == nil {
 		return user
 	}
-	if login := c.o.Name(ctx, uint32(uid)); login != "" {
+	if login := c.o.Name(ctx, uid); login != "" {
 		return login
 	}
 	return user

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/passage"
 	"github.com/muster-dev/muster/internal/people/control"
 	"github.com/muster-dev/muster/internal/people/session"
@@ -91,14 +93,21 @@ func run(t *testing.T, config configuration.Console) *running {
 func (r *running) link(t *testing.T) control.Link {
 	t.Helper()
 	for {
-		link, err := control.NewClient(Socket(r.home)).Link(t.Context(), 0)
+		link, err := control.NewClient(Socket(r.home), "").Link(t.Context(), 0)
 		if err == nil {
 			return link
 		}
-		if text := Explain(err).Error(); text != errStarting.Error() && !strings.HasPrefix(text, "no console") {
+		if text := Explain(nobody(), err).Error(); text != errStarting.Error() && !strings.HasPrefix(text, "no console") {
 			t.Fatal(err)
 		}
 	}
+}
+
+// nobody is a factory of a command that finds no Muster.
+func nobody() *connection.Factory {
+	f := connection.New(terminal.Streams{}, "test")
+	f.Getenv = func(string) string { return "/nowhere" }
+	return f
 }
 
 func freePort(t *testing.T) (int, []net.Listener) {
@@ -124,7 +133,7 @@ func TestConsole(t *testing.T) {
 	if want := fmt.Sprintf("http://localhost:%d/.muster/enter#", port); !strings.HasPrefix(link.URL, want) || link.Port != port {
 		t.Errorf("the link is %+v", link)
 	}
-	client := control.NewClient(Socket(r.home))
+	client := control.NewClient(Socket(r.home), "")
 	token, err := client.CreateToken(t.Context(), control.TokenRequest{Name: "a", Scopes: []string{web.ScopeRead}, Lifetime: 3600})
 	must(t, err)
 	for path, want := range map[string]string{"/api/me": `"ada@example.org"`, "/api/gpus": `"name":"box"`} {
@@ -133,7 +142,7 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	r.stop()
-	if _, err := client.Link(t.Context(), 0); err == nil || !strings.Contains(Explain(err).Error(), "Muster is not running") {
+	if _, err := client.Link(t.Context(), 0); err == nil || !strings.Contains(Explain(nobody(), err).Error(), "Muster is not running") {
 		t.Errorf("after the end: %v", err)
 	}
 	text, err := os.ReadFile(filepath.Join(Folder(r.home), "sessions.json"))
@@ -165,7 +174,7 @@ func TestTakenPort(t *testing.T) {
 	if said := <-r.said; !strings.HasPrefix(said, "no console: "+want) {
 		t.Errorf("Muster says %q", said)
 	}
-	if _, err := control.NewClient(Socket(r.home)).Link(t.Context(), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
+	if _, err := control.NewClient(Socket(r.home), "").Link(t.Context(), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("the command says %v", err)
 	}
 }

@@ -104,6 +104,19 @@ func (r *Receiver) administrates(uid uint32, groups []string) bool {
 	})
 }
 
+// Administrator reports whether the caller of a request is root, or in a group of administrators.
+func (r *Receiver) Administrator(req *http.Request) (bool, error) {
+	from, err := peer.FromContext(req.Context())
+	if err != nil {
+		return false, err
+	}
+	who, err := frontproxy.Identify(req.Context(), r.o.Directory, from)
+	if err != nil {
+		return false, err
+	}
+	return r.administrates(from.UID, who.Groups), nil
+}
+
 // may reports whether a caller may speak for a namespace that is not their own.
 func (r *Receiver) may(ctx context.Context, caller door.Caller, namespace string) (bool, error) {
 	q, now := question{caller.User, strings.Join(caller.Groups, "\n"), namespace}, r.o.Now()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/muster-dev/muster/internal/people/peer"
@@ -34,6 +35,8 @@ type Server struct {
 	Port func() int
 	// Caller returns who asks, or why they may not.
 	Caller func(*http.Request) (session.Caller, error)
+	// Administrator returns nil if the caller may list and end the entries of all users. Required.
+	Administrator func(*http.Request) error
 }
 
 // UserPrefix begins the name of a user of the machine.
@@ -42,6 +45,25 @@ const UserPrefix = "unix:"
 // CallerOf returns the name of a user of the machine.
 func CallerOf(uid uint32) session.Caller {
 	return session.Caller{User: UserPrefix + strconv.FormatUint(uint64(uid), 10)}
+}
+
+// UIDOf returns the uid in the name of a user of the machine.
+func UIDOf(user string) (uint32, bool) {
+	number, ok := strings.CutPrefix(user, UserPrefix)
+	uid, err := strconv.ParseUint(number, 10, 32)
+	return uint32(uid), ok && err == nil && CallerOf(uint32(uid)).User == user
+}
+
+// Peer is a function for Server.Caller that lets all users of the machine in, each as themselves.
+func Peer(r *http.Request) (session.Caller, error) {
+	who, err := peer.FromContext(r.Context())
+	if err != nil {
+		return session.Caller{}, err
+	}
+	if who.Session {
+		return session.Caller{}, errors.New("a session gets no links and tokens")
+	}
+	return CallerOf(who.UID), nil
 }
 
 // OnlyUser returns a function for Server.Caller that lets one user in, and root as that user: root can
@@ -115,6 +137,8 @@ func (s *Server) with(answer func(*http.Request, Console, session.Caller) (any, 
 		switch {
 		case errors.Is(err, session.ErrUnknown):
 			refuse(w, http.StatusNotFound, err)
+		case errors.As(err, &forbidden{}):
+			refuse(w, http.StatusForbidden, err)
 		case err != nil:
 			refuse(w, http.StatusBadRequest, err)
 		default:
@@ -147,12 +171,29 @@ func (s *Server) link(r *http.Request, console Console, caller session.Caller) (
 	return Link{URL: url, Port: s.Port(), User: caller.User, Expires: time.Now().Add(console.Table().LinkLife())}, nil
 }
 
-func (s *Server) list(_ *http.Request, console Console, caller session.Caller) (any, error) {
-	return append([]session.Entry{}, console.Table().List(caller.User)...), nil
+// forbidden is an error for a caller who is no administrator.
+type forbidden struct{ error }
+
+// list lists the caller's own entries, or with ?all those of all users.
+func (s *Server) list(r *http.Request, console Console, caller session.Caller) (any, error) {
+	user := caller.User
+	if r.URL.Query().Has("all") {
+		if err := s.Administrator(r); err != nil {
+			return nil, forbidden{err}
+		}
+		user = ""
+	}
+	return append([]session.Entry{}, console.Table().List(user)...), nil
 }
 
+// revoke ends an entry of the caller. Administrators end those of all users.
 func (s *Server) revoke(r *http.Request, console Console, caller session.Caller) (any, error) {
-	return struct{}{}, console.Table().Revoke(r.Context(), caller.User, r.PathValue("id"))
+	id := r.PathValue("id")
+	err := console.Table().Revoke(r.Context(), caller.User, id)
+	if errors.Is(err, session.ErrUnknown) && s.Administrator(r) == nil {
+		err = console.Table().Revoke(r.Context(), "", id)
+	}
+	return struct{}{}, err
 }
 
 func (s *Server) token(r *http.Request, console Console, caller session.Caller) (any, error) {

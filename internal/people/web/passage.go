@@ -20,6 +20,8 @@ type Way struct {
 	Server *url.URL
 	// Transport adds the credential.
 	Transport http.RoundTripper
+	// Namespace is the caller's own; empty if the way has none.
+	Namespace string
 	// ReadOnly says why a write by this way is refused, and which command to type instead; empty if
 	// writes are possible.
 	ReadOnly string
