@@ -65,14 +65,21 @@ func program(t *testing.T) string {
 
 func startChromium(t *testing.T) *chromium {
 	t.Helper()
+	return launch(t, t.TempDir(), func(*exec.Cmd) {})
+}
+
+// launch starts a browser with its data in a folder, by a command that a test changes before.
+func launch(t *testing.T, folder string, change func(*exec.Cmd)) *chromium {
+	t.Helper()
 	theirs, in, err := os.Pipe()
 	must(t, err)
 	out, theirOut, err := os.Pipe()
 	must(t, err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 4*time.Minute)
 	cmd := exec.CommandContext(ctx, program(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "--window-size=1000,800", "about:blank")
+		"--remote-debugging-pipe", "--user-data-dir="+folder, "--window-size=1000,800", "about:blank")
 	cmd.ExtraFiles = []*os.File{theirs, theirOut}
+	change(cmd)
 	must(t, cmd.Start())
 	must(t, errors.Join(theirs.Close(), theirOut.Close()))
 	b := &chromium{t: t, out: in, waiting: map[int64]chan reply{}}
