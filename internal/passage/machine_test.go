@@ -36,8 +36,11 @@ func TestMachine(t *testing.T) {
 		who, err := peer.FromContext(r.Context())
 		_, _ = fmt.Fprint(w, who.UID, " ", who.Session, " ", err)
 	})}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(inside) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(inside)
+	}()
 	m := NewMachine(MachineOptions{Dial: inside.Dial, Accounts: users{}, Namespace: func(uid uint32) string { return fmt.Sprint("u-", uid) }})
 	t.Cleanup(func() {
 		m.Close()

@@ -57,7 +57,7 @@ func (m *machine) serveConsole(ctx context.Context, console *website.Console) er
 func (m *machine) consoleOfUsers(ctx context.Context, inside *peer.Inside, administrator func(*http.Request) (bool, error)) (*website.Console, http.Handler) {
 	if m.config.Console.Disabled {
 		closeAll(m.sockets)
-		return nil, without(errors.New("the console of this machine is turned off: an administrator turns it on by console: {disabled: false} in config.yaml"))
+		return nil, m.without(errors.New("the console of this machine is turned off: an administrator turns it on by console: {disabled: false} in config.yaml"))
 	}
 	console, err := website.New(ctx, website.Options{
 		Home: string(m.home), Config: m.config.Console, Passed: m.sockets, Name: m.users.NameWithin, Version: m.version, Say: m.say, Log: m.log,
@@ -70,13 +70,14 @@ func (m *machine) consoleOfUsers(ctx context.Context, inside *peer.Inside, admin
 	if err != nil {
 		closeAll(m.sockets)
 		m.say("no console: %v", err)
-		return nil, without(fmt.Errorf("this machine has no console: %w", err))
+		return nil, m.without(fmt.Errorf("this machine has no console: %w", err))
 	}
 	return console, console.Commands()
 }
 
 // without answers commands where there is no console.
-func without(reason error) http.Handler {
+func (m *machine) without(reason error) http.Handler {
+	m.several.noConsole = reason
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, reason.Error(), http.StatusServiceUnavailable)
 	})

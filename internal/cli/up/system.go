@@ -53,6 +53,8 @@ type several struct {
 	files  *userfiles.Helpers
 	// ranges are numbers for images in user namespaces.
 	ranges *subordinate.Table
+	// noConsole says why there is no console.
+	noConsole error
 	// inherits is the namespace of the user to whom the folder of a Muster of one user goes.
 	inherits string
 }
@@ -285,11 +287,12 @@ func (m *machine) answerUsers(n *node.Node, api client.Client, receive *receiver
 		Measure: top.Measured(func(context.Context) []gpu.Sample { return n.Samples() }),
 		State: func() instance.State {
 			state, _, _ := m.home.Read() // an unreadable one is empty
+			err := m.several.noConsole
 			if console != nil {
-				address, err := console.Address()
-				if state.Console = address; err != nil {
-					state.NoConsole = err.Error()
-				}
+				state.Console, err = console.Address()
+			}
+			if err != nil {
+				state.NoConsole = err.Error()
 			}
 			return state
 		},

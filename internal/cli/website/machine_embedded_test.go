@@ -166,7 +166,7 @@ type machine struct {
 func start(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{T: t}
-	folder, err := os.MkdirTemp("/tmp", "muster-console-") // other users pass through it
+	folder, err := os.MkdirTemp("/tmp", "muster-console-") //nolint:usetesting // other users pass through it
 	must(t, err)
 	m.folder, m.socket = folder, filepath.Join(folder, "run", "muster.sock")
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })

@@ -19,8 +19,11 @@ func TestInside(t *testing.T) {
 		who, err := FromContext(r.Context())
 		_, _ = fmt.Fprint(w, who.UID, who.Session, who.GIDs(), err)
 	})}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l)
+	}()
 	for _, uid := range []uint32{0, 41001} {
 		c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx, uid) }}}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://muster/", http.NoBody)

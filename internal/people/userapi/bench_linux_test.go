@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -27,7 +28,8 @@ const sessions = 200
 
 // BenchmarkRequest measures reads of 4 KiB over 200 kept connections: directly from a TLS
 // server that stands for the API server, by the socket, the gate and the front proxy from
-// the same server, and by the socket and the gate from a handler, as the door's.
+// the same server, by a session inside the process, and by the socket and the gate from a
+// handler, as the door's.
 func BenchmarkRequest(b *testing.B) {
 	body := bytes.Repeat([]byte("x"), 4096)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
@@ -47,7 +49,8 @@ func BenchmarkRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(proxy.Close)
-	path := listen(b, Options{Directory: directory, AllowUnknown: true, API: proxy, Door: handler})
+	inside := peer.NewInside()
+	path := listen(b, Options{Directory: directory, AllowUnknown: true, API: proxy, Door: handler}, inside)
 	socket := func() *http.Transport {
 		return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return peer.Dial(ctx, path) }}
 	}
@@ -57,13 +60,18 @@ func BenchmarkRequest(b *testing.B) {
 	}{
 		{"direct", api.URL + "/api", func() *http.Transport { return &http.Transport{TLSClientConfig: trust.Clone()} }},
 		{"proxy", "http://muster/api", socket},
+		{"session", "http://muster/api", func() *http.Transport {
+			return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return inside.Dial(ctx, uint32(os.Geteuid())) //nolint:gosec // a uid
+			}}
+		}},
 		{"door", "http://muster" + DoorPath + "/v1", socket},
 	} {
 		b.Run(c.name, func(b *testing.B) { measure(b, c.target, c.transport) })
 	}
 }
 
-func listen(b *testing.B, o Options) string {
+func listen(b *testing.B, o Options, inside *peer.Inside) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "muster.sock")
 	listener, err := peer.Listen(b.Context(), path)
@@ -76,7 +84,7 @@ func listen(b *testing.B, o Options) string {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, listener) }()
+	go func() { done <- server.Serve(ctx, listener, inside) }()
 	b.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -50,15 +50,22 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := loopback.UID(loopback.Context(context.Background(), conn))
-		if err != nil {
-			return conn, nil // requests with a session are refused if their user is not known
+		uid, known := userOf(conn)
+		if !known {
+			return conn, nil
 		}
 		if l.limit.take(uid) {
 			return &counted{Conn: conn, give: sync.OnceFunc(func() { l.limit.give(uid) })}, nil
 		}
 		_ = conn.Close()
 	}
+}
+
+// userOf returns the user of a connection of this machine. Requests with a session are refused where it is
+// not known.
+func userOf(conn net.Conn) (uint32, bool) {
+	uid, err := loopback.UID(loopback.Context(context.Background(), conn))
+	return uid, err == nil
 }
 
 // counted is a connection that counts until it is closed.
