@@ -32,3 +32,20 @@ func TestPauseIsShown(t *testing.T) {
 		t.Errorf("error %v, %s", err, text)
 	}
 }
+
+// TestConsoleIsShown: every user of a shared machine reads where the console is, or why there is none.
+func TestConsoleIsShown(t *testing.T) {
+	for want, state := range map[string]instance.State{
+		"console  http://localhost:649 (`muster console` signs you in)":           {Phase: instance.Ready, Console: "http://localhost:649"},
+		"console  none: 127.0.0.1:649 is taken by another program: stop it first": {Phase: instance.Ready, NoConsole: "127.0.0.1:649 is taken by another program: stop it first"},
+		"muster  Ready": {Phase: instance.Ready},
+	} {
+		out := &bytes.Buffer{}
+		o := &options{factory: connection.New(terminal.Streams{Out: out, NoColor: true}, "test")}
+		err := o.print(Report{Alive: true, State: public(state)})
+		shown := state.Console != "" || state.NoConsole != ""
+		if err != nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "console") != shown {
+			t.Errorf("error %v, said:\n%swant %q", err, out, want)
+		}
+	}
+}
