@@ -27,10 +27,17 @@ type link struct {
 	caller  Caller
 	origin  string
 	created time.Time
+
+	credential Credential
 }
 
 // Link returns a link for a caller to a session at one origin. It counts once, and for a minute.
 func (t *Table) Link(caller Caller, origin string) (Secret, error) {
+	return t.LinkWith(caller, origin, Credential{})
+}
+
+// LinkWith returns a link to a session that has a credential.
+func (t *Table) LinkWith(caller Caller, origin string, credential Credential) (Secret, error) {
 	if err := caller.check(); err != nil {
 		return Secret{}, err
 	}
@@ -51,7 +58,7 @@ func (t *Table) Link(caller Caller, origin string) (Secret, error) {
 		oldest := slices.MinFunc(own, func(a, b *link) int { return a.created.Compare(b.created) })
 		delete(t.links, oldest.id)
 	}
-	t.links[id] = &link{id: id, sum: digestOf(secret.text), caller: caller.copy(), origin: origin, created: now}
+	t.links[id] = &link{id: id, sum: digestOf(secret.text), caller: caller.copy(), origin: origin, created: now, credential: credential}
 	return secret, nil
 }
 
@@ -127,6 +134,7 @@ func (t *Table) Exchange(ctx context.Context, x Exchange) (Opened, error) {
 	key := newKey()
 	r := &record{Sum: digestOf(cookie.text), Key: digestOf(key.text), Entry: Entry{ID: id, Kind: KindSession, Caller: l.caller,
 		Origin: x.Origin, Name: printable(x.Browser), Created: now, Seen: now, Expires: now.Add(t.limits.Session)}}
+	r.credential, r.Sealed = l.credential, seal(l.credential.Renewal, cookie.text, id)
 	if err := t.add(ctx, r, 0); err != nil {
 		return Opened{}, err
 	}

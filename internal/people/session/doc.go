@@ -6,6 +6,10 @@
 // expiry and scopes. The table holds sessions and tokens; it holds hashes of their secrets only, and
 // survives a restart through a [Store]. Links are held in memory: a restart ends them.
 //
+// A session may have a credential for another server, such as tokens of OpenID Connect. Its current part
+// is in memory only. Its renewal is stored, encrypted with a key that is derived from the cookie, which
+// the table does not hold: a copy of the store opens nothing.
+//
 // A secret has the form KIND.ID.RANDOM. The ID is public: lists show it, and a user revokes by it.
 //
 // It must not know HTTP, Kubernetes, or what a scope or an origin means.

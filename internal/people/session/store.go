@@ -126,6 +126,8 @@ func (r *record) check() error {
 		return fmt.Errorf("session %s lacks its key or origin, or has scopes", r.ID)
 	case r.Kind == KindToken && (r.Key != digest{} || r.Origin != "" || len(r.Scopes) == 0 || !tokenName.MatchString(r.Name)):
 		return fmt.Errorf("token %s has a key or origin, or lacks its scopes or name", r.ID)
+	case r.Kind == KindToken && len(r.Sealed) > 0, len(r.Sealed) > sealedBytes:
+		return fmt.Errorf("entry %s has a credential of %d bytes: a token has none, and a session at most %d", r.ID, len(r.Sealed), sealedBytes)
 	case r.Kind != KindSession && r.Kind != KindToken:
 		return fmt.Errorf("entry %s has the kind %q", r.ID, r.Kind)
 	case !r.Expires.After(r.Created), r.Seen.Before(r.Created):
@@ -141,7 +143,7 @@ func (t *Table) save(ctx context.Context) error {
 	t.mu.Lock()
 	s := stored{Version: version, Records: make([]*record, 0, len(t.records))}
 	for _, r := range t.records {
-		s.Records = append(s.Records, &record{Entry: r.Entry, Sum: r.Sum, Key: r.Key})
+		s.Records = append(s.Records, &record{Entry: r.Entry, Sum: r.Sum, Key: r.Key, Sealed: r.Sealed})
 	}
 	t.dirty = false
 	t.mu.Unlock()

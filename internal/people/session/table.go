@@ -107,8 +107,11 @@ type record struct {
 	Entry
 	Sum digest `json:"sum"`
 	Key digest `json:"key,omitzero"`
+	// Sealed is the renewal of the credential, encrypted with a key of the cookie.
+	Sealed []byte `json:"sealed,omitempty"`
 
-	saved time.Time // Seen as the store has it
+	credential Credential
+	saved      time.Time // Seen as the store has it
 	done  context.Context
 	end   context.CancelFunc
 }
@@ -174,9 +177,11 @@ func (t *Table) live(e *Entry, now time.Time) error {
 type Grant struct {
 	Entry
 	// Left is the time until the entry expires.
-	Left time.Duration
-	key  digest
-	done context.Context
+	Left   time.Duration
+	key    digest
+	done   context.Context
+	table  *Table
+	cookie string // of a session
 }
 
 // HasKey reports whether a text is the key of the session. A token has none.
@@ -215,7 +220,11 @@ func (t *Table) grant(kind Kind, text, origin string) (Grant, error) {
 		r.Seen = now
 		t.dirty = t.dirty || r.Seen.Sub(r.saved) >= touch
 	}
-	return Grant{Entry: r.copy(), Left: r.Expires.Sub(now), key: r.Key, done: r.done}, nil
+	g := Grant{Entry: r.copy(), Left: r.Expires.Sub(now), key: r.Key, done: r.done, table: t}
+	if kind == KindSession {
+		g.cookie = text
+	}
+	return g, nil
 }
 
 // List returns the entries of a user, or of all users for "", oldest first. It shows expired tokens
