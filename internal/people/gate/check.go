@@ -16,7 +16,6 @@ import (
 const (
 	keyHeader   = "X-Muster-Key"
 	keyProtocol = "muster.key."
-	signIn      = "sign in with `muster console`"
 )
 
 // Refusal is an answer of the gate to a request that does not pass.
@@ -211,15 +210,15 @@ func (p *passage) authenticate(r *http.Request) *Refusal {
 	} else {
 		cookie, one := p.site.cookies.find(r)
 		if !one {
-			return refuse(http.StatusBadRequest, "cookies", "the browser has two cookies of this name: remove the cookies of this site, and %s", signIn)
+			return refuse(http.StatusBadRequest, "cookies", "the browser has two cookies of this name: remove the cookies of this site, and %s", p.gate.advice)
 		}
 		p.grant, err = p.gate.table.Session(cookie, p.site.Origin)
 	}
 	switch {
 	case errors.Is(err, session.ErrClock):
-		return refuse(http.StatusUnauthorized, "clock", "the clock of the server was set back: correct it, or %s", signIn)
+		return refuse(http.StatusUnauthorized, "clock", "the clock of the server was set back: correct it, or %s", p.gate.advice)
 	case err != nil:
-		return refuse(http.StatusUnauthorized, "session", "no session: %s", signIn)
+		return refuse(http.StatusUnauthorized, "session", "no session: %s", p.gate.advice)
 	}
 	return nil
 }
@@ -238,7 +237,7 @@ func (p *passage) checkKey(r *http.Request) *Refusal {
 		return nil
 	}
 	if !p.grant.HasKey(keyOf(r)) {
-		return refuse(http.StatusForbidden, "key", "the request lacks the key of its session: reload the page, or %s", signIn)
+		return refuse(http.StatusForbidden, "key", "the request lacks the key of its session: reload the page, or %s", p.gate.advice)
 	}
 	return nil
 }

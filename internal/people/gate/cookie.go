@@ -66,6 +66,15 @@ func makeCookie(name, value string, life time.Duration) *http.Cookie {
 	return c
 }
 
+// Cookie returns a cookie of an origin for another purpose than its session. A browser sends it along
+// when a page of another site leads here. A life of 0 removes it.
+func Cookie(origin *url.URL, purpose, value string, life time.Duration) *http.Cookie {
+	names := namesOf(origin)
+	c := makeCookie(cmp.Or(names.plain, names.prefixed)+"-"+purpose, value, life)
+	c.SameSite = http.SameSiteLaxMode
+	return c
+}
+
 // ours reports whether a cookie's name is one of Muster's, in any spelling.
 func ours(name string) bool {
 	name = strings.ToLower(textproto.TrimString(name))

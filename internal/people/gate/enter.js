@@ -13,7 +13,7 @@ const words = chinese
       enter: "登录",
       question: (name) => `您将以 ${name} 的身份登录。`,
       lacking: "此页面需要一个链接：请运行 `muster console`。",
-      refused: "链接已被使用或已过期：请再次运行 `muster console`。",
+      refused: "链接已被使用或已过期：请重新登录。",
     }
   : {
       title: "Muster: sign in",

@@ -68,7 +68,7 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller, err := x.gate.table.LinkCaller(asked.Link, x.site.Origin)
 	if err != nil {
-		http.Error(w, "this link was used, or is older than a minute: run `muster console` again", http.StatusUnauthorized)
+		http.Error(w, "this link was used, or is older than a minute: "+x.gate.advice, http.StatusUnauthorized)
 		return
 	}
 	if no := x.site.admit(r, caller); no != nil {
@@ -84,10 +84,10 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	opened, err := x.gate.table.Exchange(r.Context(), session.Exchange{Link: asked.Link, Origin: x.site.Origin, User: asked.User, Browser: r.UserAgent()})
 	switch {
 	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrExpired):
-		http.Error(w, "this link was used, or is of another user: run `muster console` again", http.StatusUnauthorized)
+		http.Error(w, "this link was used, or is of another user: "+x.gate.advice, http.StatusUnauthorized)
 	case err != nil:
 		x.gate.log.ErrorContext(r.Context(), "a session was not stored", "error", err)
-		http.Error(w, "the session was not stored: see Muster's log, then run `muster console` again", http.StatusServiceUnavailable)
+		http.Error(w, "the session was not stored: see Muster's log, then "+x.gate.advice, http.StatusServiceUnavailable)
 	default:
 		name := names.prefixed
 		if !names.keeps(r) {

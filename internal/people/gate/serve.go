@@ -68,7 +68,7 @@ var claims = []string{"x-forwarded", "forwarded", "x-real-ip", "x-remote-", "x-m
 func (p *passage) request(ctx context.Context, r *http.Request) *http.Request {
 	out := r.Clone(ctx)
 	out.Host = p.host
-	if !p.route.entrance() {
+	if !p.route.entrance() && !p.route.OwnCookies {
 		stripCookies(out.Header)
 	}
 	for name, lines := range out.Header {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,9 @@ type Route struct {
 	// CookieOnly routes need a session, but not its key, to read: a page cannot send the key with a
 	// download. Another server on the same machine can learn a cookie, so use it for little.
 	CookieOnly bool
+	// OwnCookies lets the handler of a public route see Muster's cookies, such as that of a sign-in which
+	// has begun (see [Cookie]).
+	OwnCookies bool
 	// Scope lets tokens with this scope in. Without it, the route is for sessions only.
 	Scope string
 	// Upgrade is the only protocol to which a GET may switch, such as websocket.
@@ -82,6 +86,8 @@ type Options struct {
 	Log *slog.Logger
 	// Name returns the name of a user for people, such as the login; nil means the name of the user.
 	Name func(ctx context.Context, user string) string
+	// Advice says how one signs in, in answers to requests without a session; empty means by the command.
+	Advice string
 }
 
 // Gate is an [http.Handler] with sites. Sites come and go while it serves.
@@ -91,6 +97,7 @@ type Gate struct {
 	log     *slog.Logger
 	cross   *http.CrossOriginProtection
 	name    func(ctx context.Context, user string) string
+	advice  string
 
 	mu    sync.RWMutex
 	sites map[string]*site // by host
@@ -105,6 +112,7 @@ func New(o Options) *Gate {
 		o.Name = func(_ context.Context, user string) string { return user }
 	}
 	return &Gate{table: o.Table, proxies: slices.Clone(o.Proxies), log: o.Log, name: o.Name,
+		advice: cmp.Or(o.Advice, "sign in with `muster console`"),
 		cross: http.NewCrossOriginProtection(), sites: map[string]*site{}}
 }
 
@@ -257,6 +265,9 @@ func (r *Route) check() error {
 	}
 	if r.Public && (r.Program != nil || r.Upgrade != "" || r.Scope != "") || r.Asset && !r.Public {
 		return fmt.Errorf("a public route has no program, upgrade or scope, and an asset is public")
+	}
+	if r.OwnCookies && !r.Public {
+		return fmt.Errorf("only a public route has Muster's own cookies")
 	}
 	if !protocols.MatchString(r.Upgrade) || r.Upgrade != "" && !slices.Contains(r.Methods, http.MethodGet) {
 		return fmt.Errorf("upgrade %q: give one protocol in lower case, and allow GET", r.Upgrade)

@@ -48,7 +48,7 @@ func (s *Server) routes() []gate.Route {
 		text, _ := assets.ReadFile("assets/" + file.Name())
 		pattern := "/assets/" + file.Name()
 		if file.Name() == "index.html" {
-			pattern = "/{$}"
+			pattern, text = "/{$}", s.page(text)
 		}
 		routes = append(routes, gate.Route{Pattern: pattern, Methods: []string{http.MethodGet, http.MethodHead}, Public: true,
 			Handler: static(kinds[path.Ext(file.Name())], text)})

@@ -47,6 +47,8 @@ type Options struct {
 	Admit func(*http.Request, session.Caller) error
 	// UserConnections bounds the connections of each user of this machine; 0 means no bound.
 	UserConnections int
+	// SignIn signs people in at a provider; nil means that `muster console` alone makes sessions.
+	SignIn SignIn
 	// Name returns the name of a user for people.
 	Name func(ctx context.Context, user string) string
 	// Version is the program's.
@@ -77,7 +79,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Refresh == 0 {
 		o.Refresh = 3 * time.Second
 	}
-	s := &Server{o: o, gate: gate.New(gate.Options{Table: o.Table, Proxies: o.Proxies, Log: o.Log, Name: o.Name})}
+	s := &Server{o: o, gate: gate.New(gate.Options{Table: o.Table, Proxies: o.Proxies, Log: o.Log, Name: o.Name, Advice: o.advice()})}
 	if o.External != nil {
 		if err := s.add(ctx, o.External.Scheme+"://"+o.External.Host, strings.TrimSuffix(o.External.Path, "/")); err != nil {
 			return nil, err
@@ -99,13 +101,29 @@ func New(ctx context.Context, o Options) (*Server, error) {
 func localOrigin(port int) string { return "http://localhost:" + strconv.Itoa(port) }
 
 func (s *Server) add(ctx context.Context, origin, prefix string) error {
-	return s.gate.Add(ctx, gate.Site{Origin: origin, Prefix: prefix, Routes: s.routes(), Admit: s.o.Admit})
+	routes := s.routes()
+	if home, at := s.o.home(); s.o.SignIn != nil && home == origin {
+		more, err := s.signInRoutes(home, at)
+		if err != nil {
+			return err
+		}
+		routes = append(routes, more...)
+	}
+	return s.gate.Add(ctx, gate.Site{Origin: origin, Prefix: prefix, Routes: routes, Admit: s.o.Admit})
+}
+
+// home returns the origin and the path prefix at which people sign in.
+func (o *Options) home() (origin, prefix string) {
+	if o.External != nil {
+		return o.External.Scheme + "://" + o.External.Host, strings.TrimSuffix(o.External.Path, "/")
+	}
+	return localOrigin(o.Port), ""
 }
 
 // Link returns a link by which a caller signs in: at a local port for a tunnel, else at the external
 // address, else at the server's own port.
 func (s *Server) Link(ctx context.Context, caller session.Caller, port int) (string, error) {
-	origin, prefix := localOrigin(s.o.Port), ""
+	origin, prefix := s.o.home()
 	switch {
 	case port != 0 && s.o.TLS:
 		return "", errors.New("this console has a certificate, so a tunnel does not serve it: open " + s.o.External.String())
@@ -113,9 +131,7 @@ func (s *Server) Link(ctx context.Context, caller session.Caller, port int) (str
 		if err := s.serveAt(ctx, port, caller.User); err != nil {
 			return "", err
 		}
-		origin = localOrigin(port)
-	case s.o.External != nil:
-		origin, prefix = s.o.External.Scheme+"://"+s.o.External.Host, strings.TrimSuffix(s.o.External.Path, "/")
+		origin, prefix = localOrigin(port), ""
 	}
 	secret, err := s.o.Table.Link(caller, origin)
 	if err != nil {

@@ -97,7 +97,7 @@ async function revoke(button, one, name) {
   try {
     await call(`api/sessions/${one.id}`, { method: "DELETE" });
     if (one.current) {
-      over(words.left);
+      over("left");
       return;
     }
     await showSessions();
@@ -109,20 +109,22 @@ async function revoke(button, one, name) {
 }
 
 // over shows that this browser has no session.
-function over(message) {
+function over(why) {
+  const provider = document.body.dataset.signin === "provider";
+  at("signin").hidden = !provider;
   localStorage.removeItem("muster-key");
   at("content").hidden = true;
   at("leave").hidden = true;
   at("who").textContent = "";
   at("gpus").replaceChildren();
   at("sessions").replaceChildren();
-  at("message").textContent = message;
+  at("message").textContent = words[provider ? `${why}At` : why];
   document.body.dataset.state = "out";
 }
 
 function report(error, place) {
   if (error.status === 401) {
-    over(words.ended);
+    over("ended");
   } else {
     at(place).textContent = error.message;
   }
@@ -158,7 +160,7 @@ async function follow() {
       await call("api/me");
     } catch (error) {
       if (error.status === 401) {
-        if (document.body.dataset.state !== "out") over(words.ended);
+        if (document.body.dataset.state !== "out") over("ended");
         return;
       }
       at("message").textContent = error.status ? error.message : words.away;
@@ -171,7 +173,7 @@ async function leave() {
   at("leave").disabled = true;
   try {
     await call(".muster/leave", { method: "POST" });
-    over(words.left);
+    over("left");
   } catch (error) {
     at("leave").disabled = false;
     report(error, "message");
@@ -181,7 +183,7 @@ async function leave() {
 async function start() {
   at("leave").addEventListener("click", leave);
   if (!key) {
-    over(words.signIn);
+    over("signIn");
     return;
   }
   try {
@@ -193,7 +195,7 @@ async function start() {
     at("leave").hidden = false;
     await showSessions();
   } catch (error) {
-    if (error.status === 401 || error.status === 403) over(words.signIn);
+    if (error.status === 401 || error.status === 403) over("signIn");
     else at("message").textContent = error.message;
     if (error.status) return;
   }

@@ -5,6 +5,10 @@ const languages = {
   en: {
     skip: "To the content",
     leave: "Sign out",
+    enter: "Sign in",
+    signInAt: "You are not signed in.",
+    leftAt: "You have signed out.",
+    endedAt: "Your session has ended.",
     gpus: "GPUs",
     node: "Node",
     model: "Model",
@@ -43,6 +47,10 @@ const languages = {
   zh: {
     skip: "跳到内容",
     leave: "退出登录",
+    enter: "登录",
+    signInAt: "您尚未登录。",
+    leftAt: "您已退出登录。",
+    endedAt: "您的会话已结束。",
     gpus: "GPU",
     node: "节点",
     model: "型号",
