@@ -30,6 +30,9 @@ type Console struct {
 	// when they change.
 	Certificate string `json:"certificate,omitempty"`
 	Key         string `json:"key,omitempty"`
+	// OIDC is the provider at which people sign in to the console of a cluster. Only the manager has it:
+	// on one machine `muster console` signs in.
+	OIDC *OIDC `json:"oidc,omitempty"`
 }
 
 // ProxyPrefixes returns the networks of the reverse proxies.
@@ -49,7 +52,16 @@ func (c Console) ProxyPrefixes() ([]netip.Prefix, error) {
 	return all, nil
 }
 
+// validate checks the console of one machine.
 func (c Console) validate() error {
+	if c.OIDC != nil {
+		return errors.New("oidc is for the manager of a cluster: on one machine `muster console` signs in, so leave it out")
+	}
+	return c.check()
+}
+
+// check checks what all consoles have.
+func (c Console) check() error {
 	if c.Port < 0 || c.Port > 65535 {
 		return fmt.Errorf("port %d: allowed are 1 to 65535, and 0 for 649 as root, else 6490", c.Port)
 	}

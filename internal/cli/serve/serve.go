@@ -59,6 +59,7 @@ type options struct {
 	datums      datums
 	copies      copies
 	tags        tags
+	console     pages
 	verbose     bool
 	inCluster   func() (*rest.Config, error)
 }
@@ -106,6 +107,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	o.copies.addFlags(flags)
 	o.tags.addFlags(flags)
 	o.front.addFlags(flags)
+	o.console.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -139,6 +141,9 @@ func (o *options) check() error {
 		return err
 	}
 	if err := o.front.check(o.data.place(&o.store), o.door); err != nil {
+		return err
+	}
+	if err := o.console.check(); err != nil {
 		return err
 	}
 	if err := o.builds.check(o.store.somewhere()); err != nil {
@@ -213,7 +218,7 @@ func (o *options) openLog() *slog.Logger {
 // believe has whoever connects to services of others believe certificates.
 func (o *options) believe() error {
 	pool, err := trust.Pool(o.authorities)
-	o.store.bucket.Authorities, o.data.bucket.Authorities, o.copies.authorities = pool, pool, pool
+	o.store.bucket.Authorities, o.data.bucket.Authorities, o.copies.authorities, o.console.authorities = pool, pool, pool, pool
 	return err
 }
 
@@ -272,7 +277,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 					return err
 				}
 			}
-			if err := errors.Join(addCaretaker(m, stores, log), reader.addTo(m)); err != nil {
+			if err := errors.Join(addCaretaker(m, stores, log), reader.addTo(m), o.addConsole(m, log)); err != nil {
 				return err
 			}
 			if err := runs.add(m); err != nil {

@@ -85,6 +85,8 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request) {
 	way, err := s.o.Passage.Of(r.Context(), grant.Caller)
 	if err == nil {
 		answer.ReadOnly = way.ReadOnly
+	}
+	if err == nil && way.ReadOnly == "" { // else it is the server that asks, so the API does not know the caller
 		var identity Identity
 		if identity, err = s.o.Answers.Review(r.Context(), way); err == nil {
 			answer.API = &identity
@@ -100,8 +102,11 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request) {
 func (s *Server) ask(r *http.Request) (any, error) {
 	grant, _ := gate.Of(r.Context())
 	way, err := s.o.Passage.Of(r.Context(), grant.Caller)
+	if _, known := errors.AsType[*Problem](err); err != nil && !known {
+		err = &Problem{Status: http.StatusForbidden, Err: err}
+	}
 	if err != nil {
-		return nil, &Problem{Status: http.StatusForbidden, Err: err}
+		return nil, err
 	}
 	return s.o.Answers.GPUs(r.Context(), way)
 }
