@@ -1,7 +1,11 @@
 package installation
 
 import (
+	"fmt"
 	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/charts"
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/gateway/registry"
@@ -116,7 +121,8 @@ func TestEverythingIsMarked(t *testing.T) {
 // No right is given by a star, and none that escapes the others.
 func TestRightsAreSpelledOut(t *testing.T) {
 	all := Rendering{Values: kept(map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true}})}
-	for _, o := range render(t, all) {
+	pages := Rendering{Values: shown(map[string]any{"url": "https://gpu.test", "proxies": []any{"10.0.0.0/8"}}, map[string]any{"impersonation": map[string]any{"enabled": true, "groups": []any{"oidc:vision"}}})}
+	for _, o := range append(render(t, all), render(t, pages)...) {
 		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
 			continue
 		}
@@ -140,7 +146,7 @@ func TestRightsAreSpelledOut(t *testing.T) {
 
 // byName are the resources on which service accounts have rights by name: all but create,
 // which a policy limits.
-var byName = []string{"secrets", "configmaps", "leases"}
+var byName = []string{"secrets", "configmaps", "leases", "endpointslices"}
 
 // TestRightsByName holds for all that the chart gives to service accounts.
 func TestRightsByName(t *testing.T) {
@@ -174,6 +180,14 @@ func TestRightsByName(t *testing.T) {
 				t.Errorf("secrets (-want +got):\n%s", diff)
 			}
 		})
+	}
+	for _, o := range accountRoles(t, render(t, Rendering{Values: shown(map[string]any{"url": "https://gpu.test", "proxies": []any{"10.0.0.0/8"}}, nil)})) {
+		for _, r := range rulesOf(t, o) {
+			checkByName(t, o, r)
+			if slices.Contains(r.Resources, "secrets") && len(r.ResourceNames) > 0 && !slices.Equal(r.ResourceNames, []string{"muster-console-sessions"}) {
+				t.Errorf("%s has rights on the secrets %v for the console", Title(o), r.ResourceNames)
+			}
+		}
 	}
 	for _, o := range accountRoles(t, render(t, Rendering{})) {
 		for _, r := range rulesOf(t, o) {
@@ -280,6 +294,21 @@ func TestValues(t *testing.T) {
 		"keys for a minute":        {values: fronted("keyLife", "1m"), there: "Service/muster-gateway"},
 		"keys for 90 seconds":      {values: fronted("keyLife", "90s"), there: "Service/muster-gateway"},
 		"keys for an hour and so":  {values: fronted("keyLife", "1h0m10s"), there: "Service/muster-gateway"},
+		"no console":               {absent: "ConfigMap/muster-console"},
+		"a console at loopback":    {values: shown(nil, nil), there: "Role/muster-console", absent: "Service/muster-console"},
+		"a console behind a proxy": {values: shown(map[string]any{"url": "https://gpu.test/muster", "proxies": []any{"10.0.0.0/8"}}, nil), there: "Service/muster-console", absent: "ClusterRole/muster-console-impersonation"},
+		"a console that acts":      {values: shown(nil, map[string]any{"impersonation": map[string]any{"enabled": true}}), there: "ClusterRole/muster-console-impersonation"},
+		"a console of nobody":      {values: set("console", "enabled", true), want: "set console.oidc.issuer"},
+		"a console in the clear":   {values: shown(map[string]any{"url": "http://gpu.test"}, nil), want: "url"},
+		"a console with a slash":   {values: shown(map[string]any{"url": "https://gpu.test/", "proxies": []any{"10.0.0.1"}}, nil), want: "url"},
+		"a console without TLS":    {values: shown(map[string]any{"url": "https://gpu.test"}, nil), want: "browsers need TLS there"},
+		"a console without a URL":  {values: shown(map[string]any{"proxies": []any{"10.0.0.1"}}, nil), want: "set console.url"},
+		"a console that is open":   {values: shown(map[string]any{"address": "0.0.0.0"}, nil), want: "listens at loopback only"},
+		"a console at the door":    {values: shown(map[string]any{"port": 8443}, nil), want: "manager.doorPort"},
+		"a console unguarded":      {values: merged(shown(nil, nil), set("policies", "create", false)), want: "any Secret of its namespace"},
+		"a console of the system":  {values: shown(nil, map[string]any{"usernamePrefix": "system:"}), want: "usernamePrefix"},
+		"a console as the masters": {values: shown(nil, map[string]any{"impersonation": map[string]any{"enabled": true, "groups": []any{"system:masters"}}}), want: "groups"},
+		"a console that forgets":   {values: shown(nil, map[string]any{"impersonation": map[string]any{"groups": []any{"oidc:a"}}}), want: "impersonation.enabled=true"},
 		"a cache of any size":      {values: map[string]any{"agent": map[string]any{"dataCache": "much"}}, want: "dataCache"},
 		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
 	} {
@@ -300,6 +329,69 @@ func TestValues(t *testing.T) {
 			}
 			if c.absent != "" && has(c.absent) || c.there != "" && !has(c.there) {
 				t.Errorf("absent %s: %v; there %s: %v", c.absent, !has(c.absent), c.there, has(c.there))
+			}
+		})
+	}
+}
+
+// shown are values of a console that is on.
+func shown(console, oidc map[string]any) map[string]any {
+	all := map[string]any{"enabled": true, "oidc": merged(map[string]any{"issuer": "https://sso.test", "clientID": "muster"}, oidc)}
+	return map[string]any{"console": merged(all, console)}
+}
+
+func merged(a, b map[string]any) map[string]any {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// TestConsole: the manager reads what the chart writes, and gets the files that it names.
+func TestConsole(t *testing.T) {
+	for name, c := range map[string]struct {
+		values map[string]any
+		want   configuration.Console
+		files  []string
+	}{
+		"loopback": {values: shown(nil, nil), want: configuration.Console{Port: 6490}},
+		"proxy": {values: shown(map[string]any{"url": "https://gpu.test/muster", "proxies": []any{"10.0.0.0/8"}}, map[string]any{"clientSecret": "sso", "scopes": []any{"offline_access"}}),
+			want:  configuration.Console{Port: 6490, Address: "0.0.0.0", URL: "https://gpu.test/muster", Proxies: []string{"10.0.0.0/8"}, OIDC: &configuration.OIDC{ClientSecretFile: "/etc/muster/console-client/clientSecret", Scopes: []string{"offline_access"}}},
+			files: []string{"/etc/muster/console-client"}},
+		"TLS": {values: shown(map[string]any{"url": "https://gpu.test:7443", "port": 7443, "address": "::", "certificateSecret": "tls"}, map[string]any{"impersonation": map[string]any{"enabled": true, "groups": []any{"oidc:a"}}}),
+			want: configuration.Console{Port: 7443, Address: "::", URL: "https://gpu.test:7443", Certificate: "/etc/muster/console-certificate/tls.crt", Key: "/etc/muster/console-certificate/tls.key",
+				OIDC: &configuration.OIDC{Impersonate: true, ImpersonateGroups: []string{"oidc:a"}}},
+			files: []string{"/etc/muster/console-certificate"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := render(t, Rendering{Values: c.values})
+			text, _, err := unstructured.NestedString(find(objects, "ConfigMap", "muster-console").Object, "data", "console.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "console.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := configuration.LoadConsole(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want.OIDC == nil {
+				c.want.OIDC = &configuration.OIDC{}
+			}
+			o := c.want.OIDC
+			o.Issuer, o.ClientID, o.UsernameClaim, o.UsernamePrefix, o.GroupsClaim, o.GroupsPrefix = "https://sso.test", "muster", "sub", "oidc:", "groups", "oidc:"
+			if o.Scopes == nil {
+				o.Scopes = []string{"profile", "email"}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			manager := fmt.Sprint(find(objects, kindDeployment, "muster-manager").Object)
+			for _, part := range append(c.files, "--console=/etc/muster/console/console.yaml", "muster.dev/console:") {
+				if !strings.Contains(manager, part) {
+					t.Errorf("the manager lacks %s", part)
+				}
 			}
 		})
 	}

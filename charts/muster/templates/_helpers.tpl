@@ -215,3 +215,41 @@ without a value, and templates have no schema that removes it. */}}
 {{- define "muster.has" -}}
 (has({{ . }}) && {{ . }} != null)
 {{- end }}
+
+{{/* Whether other pods reach the console. */}}
+{{- define "muster.open" -}}
+{{- if and .Values.console.enabled (or .Values.console.proxies .Values.console.certificateSecret) -}}
+yes
+{{- end -}}
+{{- end }}
+
+{{/* The configuration of the console, for muster serve --console. */}}
+{{- define "muster.console" -}}
+port: {{ .Values.console.port }}
+{{- if include "muster.open" . }}
+address: {{ default "0.0.0.0" .Values.console.address | quote }}
+url: {{ .Values.console.url | quote }}
+{{- end }}
+{{- with .Values.console.proxies }}
+proxies: {{ toJson . }}
+{{- end }}
+{{- if .Values.console.certificateSecret }}
+certificate: /etc/muster/console-certificate/tls.crt
+key: /etc/muster/console-certificate/tls.key
+{{- end }}
+oidc:
+  issuer: {{ .Values.console.oidc.issuer | quote }}
+  clientID: {{ .Values.console.oidc.clientID | quote }}
+  {{- if .Values.console.oidc.clientSecret }}
+  clientSecretFile: /etc/muster/console-client/clientSecret
+  {{- end }}
+  scopes: {{ toJson .Values.console.oidc.scopes }}
+  usernameClaim: {{ .Values.console.oidc.usernameClaim | quote }}
+  usernamePrefix: {{ .Values.console.oidc.usernamePrefix | quote }}
+  groupsClaim: {{ .Values.console.oidc.groupsClaim | quote }}
+  groupsPrefix: {{ .Values.console.oidc.groupsPrefix | quote }}
+  {{- if .Values.console.oidc.impersonation.enabled }}
+  impersonate: true
+  impersonateGroups: {{ toJson .Values.console.oidc.impersonation.groups }}
+  {{- end }}
+{{- end }}

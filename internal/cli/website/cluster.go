@@ -36,7 +36,7 @@ type ClusterOptions struct {
 	// Authorities check the certificate of the provider; nil means those of the system.
 	Authorities *x509.CertPool
 	Version     string
-	Log     *slog.Logger
+	Log         *slog.Logger
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
 }

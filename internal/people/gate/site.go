@@ -113,7 +113,7 @@ func New(o Options) *Gate {
 	}
 	return &Gate{table: o.Table, proxies: slices.Clone(o.Proxies), log: o.Log, name: o.Name,
 		advice: cmp.Or(o.Advice, "sign in with `muster console`"),
-		cross: http.NewCrossOriginProtection(), sites: map[string]*site{}}
+		cross:  http.NewCrossOriginProtection(), sites: map[string]*site{}}
 }
 
 // site is a checked Site.

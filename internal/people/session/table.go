@@ -112,8 +112,8 @@ type record struct {
 
 	credential Credential
 	saved      time.Time // Seen as the store has it
-	done  context.Context
-	end   context.CancelFunc
+	done       context.Context
+	end        context.CancelFunc
 }
 
 func (r *record) start() { r.done, r.end = context.WithCancel(context.Background()) }
