@@ -45,6 +45,7 @@ type ClusterOptions struct {
 type Cluster struct {
 	o           ClusterOptions
 	table       *session.Table
+	ways        *passage.Cluster
 	server      *web.Server
 	certificate *web.Certificate
 }
@@ -78,13 +79,13 @@ func NewCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 		return nil, err
 	}
 	oidc := o.Config.OIDC
-	ways, err := passage.NewCluster(passage.Options{REST: o.REST, Tokens: &tokens{table: c.table, keeper: signin.NewKeeper(provider), log: o.Log},
+	c.ways, err = passage.NewCluster(passage.Options{REST: o.REST, Tokens: &tokens{table: c.table, keeper: signin.NewKeeper(provider), log: o.Log},
 		Names: passage.Names{Issuer: oidc.Issuer, User: oidc.UsernameClaim, UserPrefix: oidc.UsernamePrefix, Groups: oidc.GroupsClaim, GroupsPrefix: oidc.GroupsPrefix},
 		Now:   o.Now, Impersonate: oidc.Impersonate, Groups: oidc.ImpersonateGroups})
 	if err != nil {
 		return nil, err
 	}
-	w.Passage, w.SignIn = ways, &entry{provider: provider, ways: ways}
+	w.Passage, w.SignIn = c.ways, &entry{provider: provider, ways: c.ways}
 	c.server, err = web.New(ctx, w)
 	return c, err
 }
