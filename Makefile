@@ -92,7 +92,7 @@ test-race: shim $(GOTESTSUM) ## the unit tests under the race detector: minutes
 	@GOFLAGS="$(GOFLAGS) $(RACE)" $(SUITE) -timeout 30m race $(UNIT)
 
 test-embedded: tested $(GOTESTSUM) ## tests with the kube-apiserver and etcd of bin/muster
-	@$(SUITE) -tags embedded embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor ./internal/cli/why
+	@$(SUITE) -tags embedded embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor ./internal/cli/why ./internal/cli/website
 	@$(SUITE) -tags embedded -run '^TestRefusedPodsAreNoStorm$$' embedded-node ./internal/node
 
 E2E_SHARDS ?= 2

@@ -72,10 +72,13 @@ func attributes(r *http.Request, base string) (what authorizationv1.ResourceAttr
 		return what, false
 	}
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, strings.TrimSuffix(base, "/")), "/"), "/")
+	if slices.ContainsFunc(parts, func(p string) bool { return p == "" || p == "." || p == ".." }) {
+		return what, false
+	}
 	switch {
 	case len(parts) > 2 && parts[0] == "api" && parts[1] == "v1":
 		what.Version, parts = parts[1], parts[2:]
-	case len(parts) > 3 && parts[0] == "apis" && parts[1] != "":
+	case len(parts) > 3 && parts[0] == "apis":
 		what.Group, what.Version, parts = parts[1], parts[2], parts[3:]
 	default:
 		return what, false
@@ -94,8 +97,7 @@ func attributes(r *http.Request, base string) (what authorizationv1.ResourceAttr
 	case len(watch) == 1 && watch[0] != "false" && watch[0] != "0":
 		what.Verb = "watch"
 	}
-	known := len(parts) <= 2 && !slices.Contains(parts, "") && !slices.Contains(parts, "..") && !slices.Contains(parts, ".")
-	return what, known && slices.Contains(readable[what.Group], what.Resource)
+	return what, len(parts) <= 2 && slices.Contains(readable[what.Group], what.Resource)
 }
 
 // forbidden answers as an API server does.

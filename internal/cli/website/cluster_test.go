@@ -1,4 +1,4 @@
-package website
+package website_test
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/internal/cli/website"
 	"github.com/muster-dev/muster/internal/people/session"
 	"github.com/muster-dev/muster/internal/people/signin/idp"
 	"github.com/muster-dev/muster/internal/people/web"
@@ -30,9 +31,16 @@ const (
 	callback = base + web.CallbackPath
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // pages is the console of a cluster, at a port of this machine, behind a reverse proxy.
 type pages struct {
-	*Cluster
+	*website.Cluster
 	idp   *idp.Provider
 	at    string
 	shift atomic.Int64 // of the console's clock
@@ -41,7 +49,7 @@ type pages struct {
 
 // configured returns the configuration of a console that signs in at a provider.
 func configured(p *idp.Provider, change func(*configuration.Console)) configuration.Console {
-	c := configuration.Console{Port: DefaultPort, URL: base, Proxies: []string{"127.0.0.1"}, OIDC: &configuration.OIDC{Issuer: p.URL, ClientID: idp.ClientID,
+	c := configuration.Console{Port: website.DefaultPort, URL: base, Proxies: []string{"127.0.0.1"}, OIDC: &configuration.OIDC{Issuer: p.URL, ClientID: idp.ClientID,
 		Scopes: []string{"offline_access"}, UsernameClaim: "sub", UsernamePrefix: "oidc:", GroupsClaim: "groups", GroupsPrefix: "oidc:"}}
 	if change != nil {
 		change(&c)
@@ -58,12 +66,12 @@ func authorities(t testing.TB, p *idp.Provider) *x509.CertPool {
 	return pool
 }
 
-func (p *pages) start(t *testing.T, o ClusterOptions) {
+func (p *pages) start(t *testing.T, o website.ClusterOptions) {
 	t.Helper()
 	o.Version, o.Log, o.Authorities = "test", slog.New(slog.DiscardHandler), authorities(t, p.idp)
 	o.Now = func() time.Time { return time.Now().Add(time.Duration(p.shift.Load())) }
 	var err error
-	p.Cluster, err = NewCluster(t.Context(), o)
+	p.Cluster, err = website.NewCluster(t.Context(), o)
 	must(t, err)
 	listeners, err := web.Listen(t.Context(), "127.0.0.1", 0)
 	must(t, err)
@@ -176,7 +184,7 @@ func trusting(t *testing.T, away *atomic.Bool) *rest.Config {
 		switch {
 		case away.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case r.URL.Path == reviewPath && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey"):
+		case r.URL.Path == "/apis/authentication.k8s.io/v1/selfsubjectreviews" && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey"):
 			w.WriteHeader(http.StatusCreated)
 			_, _ = w.Write([]byte(`{"status": {"userInfo": {"username": "sso:ann"}}}`))
 		default:
@@ -187,13 +195,13 @@ func trusting(t *testing.T, away *atomic.Bool) *rest.Config {
 	return &rest.Config{Host: api.URL, BearerToken: "the manager's"}
 }
 
-func newPages(t *testing.T) (*pages, *atomic.Bool, ClusterOptions) {
+func newPages(t *testing.T) (*pages, *atomic.Bool, website.ClusterOptions) {
 	t.Helper()
 	away := &atomic.Bool{}
 	p := &pages{idp: idp.Start(t, callback)}
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte(idp.Secret+"\n"), 0o600))
-	o := ClusterOptions{Config: configured(p.idp, func(c *configuration.Console) { c.OIDC.ClientSecretFile = secret }), REST: trusting(t, away),
+	o := website.ClusterOptions{Config: configured(p.idp, func(c *configuration.Console) { c.OIDC.ClientSecretFile = secret }), REST: trusting(t, away),
 		Store: session.File{Path: filepath.Join(t.TempDir(), "sessions.json")}}
 	p.start(t, o)
 	return p, away, o
@@ -307,7 +315,7 @@ func TestClusterOrigins(t *testing.T) {
 	// At another origin of the same server there is no sign-in.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.at+web.SignInPath, http.NoBody)
 	must(t, err)
-	r.Host = fmt.Sprintf("localhost:%d", DefaultPort)
+	r.Host = fmt.Sprintf("localhost:%d", website.DefaultPort)
 	answer, err := http.DefaultClient.Do(r)
 	must(t, err)
 	must(t, answer.Body.Close())
@@ -315,7 +323,7 @@ func TestClusterOrigins(t *testing.T) {
 		t.Errorf("at localhost: %s", answer.Status)
 	}
 	o.Config.OIDC.ClientSecretFile = filepath.Join(t.TempDir(), "none")
-	if _, err := NewCluster(t.Context(), o); err == nil || !strings.Contains(err.Error(), "clientSecretFile") {
+	if _, err := website.NewCluster(t.Context(), o); err == nil || !strings.Contains(err.Error(), "clientSecretFile") {
 		t.Errorf("without the secret: %v", err)
 	}
 }
