@@ -29,6 +29,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/website"
 	"github.com/muster-dev/muster/internal/people/gate"
 	"github.com/muster-dev/muster/internal/people/session"
+	"github.com/muster-dev/muster/internal/people/signin/browser"
 	"github.com/muster-dev/muster/internal/people/signin/idp"
 )
 
@@ -93,7 +94,7 @@ func (s *stage) trust(t *testing.T) {
 
 // asking is a console whose gate has a route that passes requests on by the way of the caller.
 type asking struct {
-	*browser
+	*browser.Browser
 	console *website.Cluster
 	gate    *gate.Gate
 }
@@ -111,8 +112,8 @@ func (s *stage) sign(t *testing.T, change func(*configuration.Console)) *asking 
 		}
 	})
 	p.start(t, website.ClusterOptions{Config: config, REST: s.manager, Store: session.File{Path: filepath.Join(t.TempDir(), "s.json")}})
-	a := &asking{browser: p.browser(t), console: p.Cluster, gate: gate.New(gate.Options{Table: p.Table()})}
-	if user := a.enter(a.begin()); user != "oidc:ann" {
+	a := &asking{Browser: p.browser(t), console: p.Cluster, gate: gate.New(gate.Options{Table: p.Table()})}
+	if user := enter(t, a.Browser, a.Begin()); user != "oidc:ann" {
 		t.Fatalf("the page names %s", user)
 	}
 	must(t, a.gate.Add(t.Context(), gate.Site{Origin: "https://gpu.example.org", Routes: []gate.Route{{Pattern: "/", Methods: []string{"GET", "POST", "DELETE"},
@@ -150,10 +151,10 @@ func (a *asking) ask(t *testing.T, method, path, body string) (status int, text,
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Host, r.TLS = "gpu.example.org", &tls.ConnectionState{}
-	for name, value := range a.cookies {
+	for name, value := range a.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
-	r.Header.Set("X-Muster-Key", a.key)
+	r.Header.Set("X-Muster-Key", a.Key)
 	r.Header.Set("Origin", "https://gpu.example.org")
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -237,7 +238,7 @@ func TestClusterWays(t *testing.T) {
 		if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: "vision", Name: "none"}, &v1alpha1.TrainingJob{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the job is there: %v", err)
 		}
-		if _, text := a.do("GET", "/muster/api/me", ""); !strings.Contains(text, `"readOnly":"you can only read here`) || strings.Contains(text, "trouble") {
+		if _, text := a.Get("/api/me"); !strings.Contains(text, `"readOnly":"you can only read here`) || strings.Contains(text, "trouble") {
 			t.Errorf("the page says %s", text)
 		}
 	})
@@ -249,7 +250,7 @@ func TestClusterWays(t *testing.T) {
 		if status, text, _ := a.ask(t, "GET", "/api/v1/namespaces/vision/secrets/own", ""); status != http.StatusForbidden || !strings.Contains(text, "muster-manager") {
 			t.Errorf("a secret: %d: %s", status, text)
 		}
-		if _, text := a.do("GET", "/muster/api/me", ""); !strings.Contains(text, `"api":{"user":"oidc:ann"`) {
+		if _, text := a.Get("/api/me"); !strings.Contains(text, `"api":{"user":"oidc:ann"`) {
 			t.Errorf("the page says %s", text)
 		}
 	})

@@ -1,12 +1,9 @@
 package website_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/cli/website"
 	"github.com/muster-dev/muster/internal/people/session"
+	"github.com/muster-dev/muster/internal/people/signin/browser"
 	"github.com/muster-dev/muster/internal/people/signin/idp"
 	"github.com/muster-dev/muster/internal/people/web"
 )
@@ -91,90 +89,16 @@ func (p *pages) start(t *testing.T, o website.ClusterOptions) {
 	t.Cleanup(p.stop)
 }
 
-// browser is one without pages, in front of the reverse proxy.
-type browser struct {
-	t       *testing.T
-	p       *pages
-	cookies map[string]string
-	key     string
-}
+func (p *pages) browser(t *testing.T) *browser.Browser { return browser.New(t, p.idp, base, p.at) }
 
-func (p *pages) browser(t *testing.T) *browser {
-	return &browser{t: t, p: p, cookies: map[string]string{}}
-}
-
-// do sends a request as the proxy passes it on.
-func (b *browser) do(method, path, body string) (*http.Response, string) {
-	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), method, "http://"+b.p.at+path, bytes.NewReader([]byte(body)))
-	must(b.t, err)
-	r.Header.Set("X-Forwarded-Host", "gpu.example.org")
-	r.Header.Set("X-Forwarded-Proto", "https")
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+// enter signs in and returns the user.
+func enter(t *testing.T, b *browser.Browser, back string) string {
+	t.Helper()
+	user, status := b.Enter(back)
+	if status != 0 {
+		t.Fatalf("the link: %d", status)
 	}
-	if method != http.MethodGet {
-		r.Header.Set("Origin", "https://gpu.example.org")
-	}
-	if b.key != "" {
-		r.Header.Set("X-Muster-Key", b.key)
-	}
-	for name, value := range b.cookies {
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
-	}
-	answer, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
-	must(b.t, err)
-	text, err := io.ReadAll(answer.Body)
-	must(b.t, err)
-	must(b.t, answer.Body.Close())
-	for _, c := range answer.Cookies() {
-		if c.MaxAge < 0 {
-			delete(b.cookies, c.Name)
-		} else {
-			b.cookies[c.Name] = c.Value
-		}
-		if !c.Secure || !c.HttpOnly || !strings.HasPrefix(c.Name, "__Host-") {
-			b.t.Errorf("a cookie without protection: %s", c.Name)
-		}
-	}
-	return answer, string(text)
-}
-
-// begin goes to the provider, and returns the path to which that sends the browser back.
-func (b *browser) begin() string {
-	b.t.Helper()
-	answer, text := b.do("GET", "/muster"+web.SignInPath, "")
-	if answer.StatusCode != http.StatusSeeOther {
-		b.t.Fatalf("the sign-in begins with %s: %s", answer.Status, text)
-	}
-	back := b.p.idp.Visit(b.t, answer.Header.Get("Location"))
-	if got := back.Scheme + "://" + back.Host + back.Path; got != callback {
-		b.t.Fatalf("the provider leads to %s", got)
-	}
-	return back.RequestURI()
-}
-
-// enter opens the page to which the callback leads.
-func (b *browser) enter(callback string) string {
-	b.t.Helper()
-	answer, text := b.do("GET", callback, "")
-	to := answer.Header.Get("Location")
-	link, ok := strings.CutPrefix(to, base+"/.muster/enter#")
-	if answer.StatusCode != http.StatusSeeOther || !ok {
-		b.t.Fatalf("the callback: %s to %q: %s", answer.Status, to, text)
-	}
-	var opened struct{ User, Key string }
-	for range 2 {
-		body, err := json.Marshal(map[string]string{"link": link, "user": opened.User})
-		must(b.t, err)
-		answer, text = b.do("POST", "/muster/.muster/enter/link", string(body))
-		if answer.StatusCode != http.StatusOK {
-			b.t.Fatalf("the link: %s: %s", answer.Status, text)
-		}
-		must(b.t, json.Unmarshal([]byte(text), &opened))
-	}
-	b.key = opened.Key
-	return opened.User
+	return user
 }
 
 // trusting is an API server that knows all tokens of a provider.
@@ -212,17 +136,17 @@ func newPages(t *testing.T) (*pages, *atomic.Bool, website.ClusterOptions) {
 func TestClusterSignIn(t *testing.T) {
 	p, away, o := newPages(t)
 	b := p.browser(t)
-	if answer, text := b.do("GET", "/muster/", ""); answer.StatusCode != http.StatusOK || !strings.Contains(text, `data-signin="provider"`) {
+	if answer, text := b.Get("/"); answer.StatusCode != http.StatusOK || !strings.Contains(text, `data-signin="provider"`) {
 		t.Errorf("the page: %s: %s", answer.Status, text)
 	}
-	if answer, text := b.do("GET", "/muster/api/me", ""); answer.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "sign in at "+base+"/") {
+	if answer, text := b.Get("/api/me"); answer.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "sign in at "+base+"/") {
 		t.Errorf("without a session: %s: %s", answer.Status, text)
 	}
-	if user := b.enter(b.begin() + "&to=https://evil.example.org"); user != "sso:ann" {
+	if user := enter(t, b, b.Begin()+"&to=https://evil.example.org"); user != "sso:ann" {
 		t.Errorf("the page names %s", user)
 	}
 	me := func() string {
-		_, text := b.do("GET", "/muster/api/me", "")
+		_, text := b.Get("/api/me")
 		return text
 	}
 	if got := me(); !strings.Contains(got, `"api":{"user":"sso:ann"}`) || strings.Contains(got, "readOnly") {
@@ -236,17 +160,14 @@ func TestClusterSignIn(t *testing.T) {
 
 	p.stop()
 	p.start(t, o)
+	b.At = p.at
 	if got := me(); !strings.Contains(got, `"api":{"user":"sso:ann"}`) || p.idp.Renewed() != 1 {
 		t.Errorf("after a restart, with %d renewals: %s", p.idp.Renewed(), got)
 	}
-	stolen := p.browser(t)
-	for name, value := range b.cookies {
-		stolen.cookies[name] = value
-	}
-	if answer, _ := stolen.do("GET", "/muster/api/me", ""); answer.StatusCode != http.StatusForbidden {
+	if answer, _ := b.Copy().Get("/api/me"); answer.StatusCode != http.StatusForbidden {
 		t.Errorf("the cookie without its key: %s", answer.Status)
 	}
-	if answer, text := b.do("POST", "/muster/.muster/leave", ""); answer.StatusCode != http.StatusNoContent {
+	if answer, text := b.Post("/.muster/leave", ""); answer.StatusCode != http.StatusNoContent {
 		t.Errorf("signing out: %s: %s", answer.Status, text)
 	}
 	if got := me(); !strings.Contains(got, "no session") {
@@ -257,34 +178,30 @@ func TestClusterSignIn(t *testing.T) {
 // TestClusterRefusals: callbacks that are not this browser's own, and a provider or API server that is away.
 func TestClusterRefusals(t *testing.T) {
 	p, away, _ := newPages(t)
-	fails := func(b *browser, path string, status int, says string) {
+	fails := func(b *browser.Browser, path string, status int, says string) {
 		t.Helper()
-		answer, text := b.do("GET", path, "")
+		answer, text := b.Get(path)
 		if answer.StatusCode != status || !strings.Contains(text, says) || answer.Header.Get("Location") != "" {
 			t.Errorf("%s to %q, want %d: %s", answer.Status, answer.Header.Get("Location"), status, text)
 		}
 	}
 	ann, eve := p.browser(t), p.browser(t)
-	back := ann.begin()
+	back := ann.Begin()
 	fails(eve, back, http.StatusForbidden, "did not begin a sign-in here")
-	eve.begin()
+	eve.Begin()
 	fails(eve, back, http.StatusForbidden, "of another browser")
-	cookies := map[string]string{}
-	for name, value := range ann.cookies {
-		cookies[name] = value
-	}
-	ann.enter(back)
+	again := ann.Copy()
+	enter(t, ann, back)
 	fails(ann, back, http.StatusForbidden, "did not begin a sign-in here") // its cookie was removed
-	ann.cookies = cookies
-	fails(ann, back, http.StatusForbidden, "it was used before")
-	if answer, _ := ann.do("POST", "/muster"+web.CallbackPath, "{}"); answer.StatusCode != http.StatusMethodNotAllowed {
+	fails(again, back, http.StatusForbidden, "it was used before")
+	if answer, _ := ann.Post(web.CallbackPath, "{}"); answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a POST: %s", answer.Status)
 	}
-	back = ann.begin()
+	back = ann.Begin()
 	away.Store(true)
 	fails(ann, back, http.StatusServiceUnavailable, "does not say who you are")
 	away.Store(false)
-	back = ann.begin()
+	back = ann.Begin()
 	p.idp.Set(func(s *idp.Settings) { s.Away = true })
 	fails(ann, back, http.StatusServiceUnavailable, "provider of sign-ins does not answer")
 }
@@ -294,17 +211,17 @@ func TestClusterRefusals(t *testing.T) {
 func TestClusterEnds(t *testing.T) {
 	p, _, _ := newPages(t)
 	b := p.browser(t)
-	b.enter(b.begin())
+	enter(t, b, b.Begin())
 	p.shift.Store(int64(2 * time.Hour))
 	p.idp.Set(func(s *idp.Settings) { s.Away = true })
-	if _, text := b.do("GET", "/muster/api/me", ""); !strings.Contains(text, "does not answer") {
+	if _, text := b.Get("/api/me"); !strings.Contains(text, "does not answer") {
 		t.Errorf("while the provider is away: %s", text)
 	}
 	p.idp.Set(func(s *idp.Settings) { s.Away, s.Refuse = false, true })
-	if _, text := b.do("GET", "/muster/api/me", ""); !strings.Contains(text, "sign in again") {
+	if _, text := b.Get("/api/me"); !strings.Contains(text, "sign in again") {
 		t.Errorf("when the provider refuses: %s", text)
 	}
-	if answer, _ := b.do("GET", "/muster/api/me", ""); answer.StatusCode != http.StatusUnauthorized {
+	if answer, _ := b.Get("/api/me"); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("after that: %s", answer.Status)
 	}
 }
