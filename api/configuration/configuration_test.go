@@ -47,6 +47,7 @@ func TestLoad(t *testing.T) {
 		{"console without url", head + "console: {proxies: [10.0.0.1]}\n", nil, "need url"},
 		{"console key", head + "console: {certificate: /a.crt}\n", nil, "needs its key"},
 		{"console file", head + "console: {certificate: a.crt, key: /a.key, url: https://a.example}\n", nil, "give an absolute path"},
+		{"console with a provider", head + "console: {oidc: {issuer: https://sso.example.org, clientID: muster}}\n", nil, "oidc is for the manager of a cluster"},
 		{"console proxies", head + "console: {proxies: [ten], url: https://a.example}\n", nil, `proxies: "ten": give an address or a network`},
 		{"tier", head + "tier: strong\n", nil, "allowed are auto, plain and isolated"},
 		{"ports", head + "hostPorts: {first: 9, last: 3}\n", nil, "first not above last"},

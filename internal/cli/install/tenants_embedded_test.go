@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -545,7 +546,11 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 		return o
 	}
 	of := func(namespace string) client.Object { return inNamespace(namespace, pod()) }
-	const system, keys = v1alpha1.SystemNamespace, "muster.dev/access-keys"
+	const system, keys, sessions = v1alpha1.SystemNamespace, "muster.dev/access-keys", "muster.dev/console-sessions"
+	endpoint := func(namespace, name string) client.Object {
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
+	}
 	secret := func(namespace, name string, kind corev1.SecretType) client.Object {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind}
 		switch kind {
@@ -594,6 +599,13 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 		"the gateway's authority":    {object: secret(system, "muster-gateway-authority", corev1.SecretTypeTLS)},
 		"another certificate":        {object: secret(system, "muster-tls", corev1.SecretTypeTLS), says: others},
 		"a token as an authority":    {object: secret(system, "muster-gateway-authority", corev1.SecretTypeServiceAccountToken), says: others},
+		"sessions of the console":    {object: secret(system, "muster-console-sessions", sessions)},
+		"sessions elsewhere":         {object: secret("free", "muster-console-sessions", sessions), says: others},
+		"sessions of another name":   {object: secret(system, "muster-values", sessions), says: others},
+		"sessions of another type":   {object: secret(system, "muster-console-sessions", corev1.SecretTypeOpaque), says: others},
+		"the console's endpoint":     {object: endpoint(system, "muster-console")},
+		"another endpoint":           {object: endpoint(system, "muster-gateway"), says: others},
+		"an endpoint elsewhere":      {object: endpoint("free", "muster-console"), says: others},
 		"certificates of the door":   {object: configMap(system, "muster-door")},
 		"forecasts":                  {object: configMap(system, "muster-forecasts")},
 		"another configmap":          {object: configMap(system, "a"), says: others},
