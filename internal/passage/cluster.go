@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -50,6 +51,10 @@ type Cluster struct {
 	server *url.URL
 	// nobody connects without a credential, manager with the manager's.
 	nobody, manager http.RoundTripper
+	// trusts is set once the API server has known a token of the provider. From then on it refuses the user
+	// of a token that it does not know, for example by a rule about users, and the manager acts for no such
+	// user.
+	trusts atomic.Bool
 
 	mu    sync.Mutex
 	found map[string]found // by session
@@ -94,7 +99,7 @@ func NewCluster(o Options) (*Cluster, error) {
 // Identify returns the caller of a token that was just issued: as the API server calls them if it trusts
 // the token, else as the claims say.
 func (c *Cluster) Identify(ctx context.Context, token signin.Token) (session.Caller, error) {
-	who, err := c.bearer(token).whoami(ctx)
+	who, err := c.ask(ctx, token)
 	switch {
 	case err == nil:
 		return session.Caller{User: who.User}, nil
@@ -102,6 +107,18 @@ func (c *Cluster) Identify(ctx context.Context, token signin.Token) (session.Cal
 		return session.Caller{}, err
 	}
 	return c.o.Names.of(token)
+}
+
+// ask asks the API server whose token it is.
+func (c *Cluster) ask(ctx context.Context, token signin.Token) (web.Identity, error) {
+	who, err := c.bearer(token).whoami(ctx)
+	switch {
+	case err == nil:
+		c.trusts.Store(true)
+	case errors.Is(err, errUnknown) && c.trusts.Load():
+		return who, errors.New("the API server trusts this provider, and refuses your token: an administrator looks into the log of the API server")
+	}
+	return who, err
 }
 
 // Of implements [web.Passage]. The context is that of a request with a session.
@@ -167,7 +184,7 @@ func (c *Cluster) find(ctx context.Context, grant session.Grant, token signin.To
 // probe asks the API server: does it trust the token, and does it let the manager impersonate the user?
 // Each answer has to name the user of the session.
 func (c *Cluster) probe(ctx context.Context, user string, token signin.Token) (found, error) {
-	who, err := c.bearer(token).whoami(ctx)
+	who, err := c.ask(ctx, token)
 	switch {
 	case err == nil && who.User != user:
 		return found{}, otherUser(user, who.User)

@@ -3,6 +3,8 @@ package website_test
 import (
 	"context"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -101,14 +103,26 @@ func enter(t *testing.T, b *browser.Browser, back string) string {
 	return user
 }
 
-// trusting is an API server that knows all tokens of a provider.
+// subject is the user of the token of a request.
+func subject(r *http.Request) string {
+	parts := strings.Split(r.Header.Get("Authorization"), ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	text, _ := base64.RawURLEncoding.DecodeString(parts[1]) // a token of the provider
+	var claims struct{ Sub string }
+	_ = json.Unmarshal(text, &claims)
+	return claims.Sub
+}
+
+// trusting is an API server that knows the tokens of ann.
 func trusting(t *testing.T, away *atomic.Bool) *rest.Config {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case away.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case r.URL.Path == "/apis/authentication.k8s.io/v1/selfsubjectreviews" && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey"):
+		case r.URL.Path == "/apis/authentication.k8s.io/v1/selfsubjectreviews" && subject(r) == "ann":
 			w.WriteHeader(http.StatusCreated)
 			_, _ = w.Write([]byte(`{"status": {"userInfo": {"username": "sso:ann"}}}`))
 		default:
@@ -204,6 +218,19 @@ func TestClusterRefusals(t *testing.T) {
 	back = ann.Begin()
 	p.idp.Set(func(s *idp.Settings) { s.Away = true })
 	fails(ann, back, http.StatusServiceUnavailable, "provider of sign-ins does not answer")
+}
+
+// TestClusterRefusedUser: the API server trusts the provider and refuses one user, so the manager does not
+// read for this user either.
+func TestClusterRefusedUser(t *testing.T) {
+	p, _, _ := newPages(t)
+	ann := p.browser(t)
+	enter(t, ann, ann.Begin())
+	p.idp.Set(func(s *idp.Settings) { s.User = "banned" })
+	other := p.browser(t)
+	if answer, text := other.Get(other.Begin()); answer.StatusCode != http.StatusForbidden || !strings.Contains(text, "refuses your token") {
+		t.Errorf("%s: %s", answer.Status, text)
+	}
 }
 
 // TestClusterEnds: a user whom the provider does not renew loses the session; one who is another user now

@@ -16,6 +16,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -23,6 +24,8 @@ const (
 	patience = 10 * time.Second
 	// skew is by how much the clock of the provider may be ahead.
 	skew = 5 * time.Minute
+	// mostExchanges bounds the requests to the provider that callers without a session cause at one time.
+	mostExchanges = 32
 )
 
 // Errors of a sign-in and of a renewal.
@@ -58,6 +61,9 @@ type Options struct {
 type Provider struct {
 	o   Options
 	box cipher.AEAD // of cookies
+
+	asking    singleflight.Group
+	exchanges chan struct{} // those at one time
 
 	mu    sync.Mutex
 	known *oidc.Provider
@@ -96,7 +102,7 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{o: o, box: box, used: map[string]time.Time{}}, nil
+	return &Provider{o: o, box: box, exchanges: make(chan struct{}, mostExchanges), used: map[string]time.Time{}}, nil
 }
 
 // client adds the HTTP client and the limit of time for requests to the provider.
@@ -113,16 +119,25 @@ func (p *Provider) settings(ctx context.Context) (*oidc.Provider, error) {
 	if known != nil {
 		return known, nil
 	}
-	ctx, cancel := p.client(ctx)
-	defer cancel()
-	found, err := oidc.NewProvider(ctx, p.o.Issuer)
-	if err != nil {
-		return nil, fmt.Errorf("%w: reading the settings of %s: %w", ErrAway, p.o.Issuer, err)
+	answer := p.asking.DoChan("", func() (any, error) {
+		ctx, cancel := p.client(context.WithoutCancel(ctx))
+		defer cancel()
+		found, err := oidc.NewProvider(ctx, p.o.Issuer)
+		if err != nil {
+			return nil, fmt.Errorf("%w: reading the settings of %s: %w", ErrAway, p.o.Issuer, err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.known = found
+		return found, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case a := <-answer:
+		known, _ = a.Val.(*oidc.Provider)
+		return known, a.Err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known = found
-	return found, nil
 }
 
 func (p *Provider) config(ctx context.Context) (*oauth2.Config, *oidc.Provider, error) {
@@ -166,6 +181,12 @@ func (p *Provider) Finish(ctx context.Context, cookie string, query url.Values) 
 	}
 	ctx, cancel := p.client(ctx)
 	defer cancel()
+	select {
+	case p.exchanges <- struct{}{}:
+		defer func() { <-p.exchanges }()
+	case <-ctx.Done():
+		return Token{}, fmt.Errorf("%w: too many people sign in at this moment", ErrAway)
+	}
 	answer, err := config.Exchange(ctx, query.Get("code"), oauth2.VerifierOption(a.Verifier))
 	if err != nil {
 		return Token{}, p.failed("exchanging the code", err, ErrRefused)
@@ -216,12 +237,13 @@ func (p *Provider) Check(ctx context.Context, raw, renewal string) (Token, error
 // failed tells a refusal of the provider from a provider that is away.
 func (p *Provider) failed(doing string, err, refused error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
-	if !ok || answer.Response == nil || answer.Response.StatusCode >= http.StatusInternalServerError || answer.Response.StatusCode == http.StatusTooManyRequests {
+	switch { // an answer of the provider may be long, so it is not part of the error
+	case !ok || answer.Response == nil:
 		return fmt.Errorf("%w: %s: %w", ErrAway, doing, err)
-	}
-	switch answer.ErrorCode {
-	case "invalid_client", "unauthorized_client":
-		return fmt.Errorf("%s: the provider %s refuses the client %s: an administrator checks its ID and its secret: %w", doing, p.o.Issuer, p.o.ClientID, err)
+	case answer.Response.StatusCode >= http.StatusInternalServerError || answer.Response.StatusCode == http.StatusTooManyRequests:
+		return fmt.Errorf("%w: %s: its status is %s", ErrAway, doing, printable(answer.Response.Status))
+	case answer.ErrorCode == "invalid_client" || answer.ErrorCode == "unauthorized_client":
+		return fmt.Errorf("%s: the provider %s refuses the client %s: an administrator checks its ID and its secret", doing, p.o.Issuer, p.o.ClientID)
 	}
 	return fmt.Errorf("%w: %s: the provider answers %q", refused, doing, printable(answer.ErrorCode))
 }
