@@ -106,5 +106,12 @@ func statusPatch(uid types.UID, s corev1.PodStatus) ([]byte, error) {
 			fields[name] = nil
 		}
 	}
+	// The API server merges addresses by address. A pod whose address changed would have two of one
+	// family then, which it refuses, and so every later status of the pod.
+	for _, name := range []string{"podIPs", "hostIPs"} {
+		if list, ok := fields[name].([]any); ok {
+			fields[name] = append([]any{map[string]any{"$patch": "replace"}}, list...)
+		}
+	}
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": fields})
 }
