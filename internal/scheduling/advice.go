@@ -83,8 +83,8 @@ type ShorterTime struct {
 
 // QueueHasRoomLater says when the queue may take it as it is.
 type QueueHasRoomLater struct {
-	// Queue is the queue that has too little.
-	Queue string
+	// Queue is the queue that has too little. Login is as in BlockedByQueue.
+	Queue, Login string
 	// Resource and Amount are what it has too little of; as in BlockedByQueue.
 	Resource string
 	Amount   int64

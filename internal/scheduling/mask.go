@@ -13,6 +13,8 @@ type Mask struct {
 	Key func(Key) Key
 	// Process returns a process to show.
 	Process func(Process) Process
+	// Queue returns the login to show for the queue of a user; empty for other queues.
+	Queue func(name string) string
 }
 
 // Reason returns a copy of a reason with other names.
@@ -41,6 +43,7 @@ func (m Mask) walk(v reflect.Value) {
 	if m.leaf(v) {
 		return
 	}
+	m.queue(v)
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -84,6 +87,21 @@ func (m Mask) leaf(v reflect.Value) bool {
 		return false
 	}
 	return true
+}
+
+// queue adds the login to a value that names a queue.
+func (m Mask) queue(v reflect.Value) {
+	if m.Queue == nil {
+		return
+	}
+	switch of := v.Addr().Interface().(type) {
+	case *BlockedByQueue:
+		of.Login = m.Queue(of.Queue)
+	case *QueueBorrower:
+		of.Login = m.Queue(of.Queue)
+	case *QueueHasRoomLater:
+		of.Login = m.Queue(of.Queue)
+	}
 }
 
 func (m Mask) key(k Key) Key {

@@ -107,3 +107,35 @@ func TestMaskReachesEveryName(t *testing.T) {
 		t.Error("the explanation itself is changed")
 	}
 }
+
+// TestMaskOfQueues: a sentence names the queue of a user by the login, and keeps its name for
+// documents.
+func TestMaskOfQueues(t *testing.T) {
+	clock := func(Instant) string { return "12:00" }
+	mask := Mask{Queue: func(name string) string { return map[string]string{"u-1001": "ann", "u-1009": "uid 1009"}[name] }}
+	blocked := func(queue string, rule QueueRule) BlockedByQueue {
+		return BlockedByQueue{Queue: queue, Rule: rule, Resource: "gpu", Allowed: 2000, Used: 2000, Asked: 1000, Missing: 1000,
+			Borrowers: []QueueBorrower{{Queue: "u-1009", Amount: 3000}, {Queue: "vision", Amount: 1000}}}
+	}
+	const borrowed = "; borrowed by the queue of uid 1009: 3 GPUs, queue vision: 1 GPU"
+	for want, reason := range map[string]Reason{
+		"the queue of ann may use 2 GPUs and uses 2 GPUs, and this asks for 1 GPU" + borrowed:                                         blocked("u-1001", RuleLimit),
+		"queue vision may not borrow: it is guaranteed 2 GPUs and uses 2 GPUs, and this asks for 1 GPU" + borrowed:                    blocked("vision", RuleBorrowing),
+		"what is free is kept for queues that do not lend it; the queue of ann is short of 1 GPU, and this asks for 1 GPU" + borrowed: blocked("u-1001", RuleReserved),
+		"the queue of ann is stopped: nothing new starts in it":                                                                       blocked("u-1001", RuleStopped),
+		"the queue of ann was deleted; create it again, or name another":                                                              blocked("u-1001", RuleGone),
+		"there is no queue u-1001; create it, or name another":                                                                        blocked("u-1001", RuleMissing),
+	} {
+		got := mask.Reason(reason)
+		if text := got.Render(clock); text != want {
+			t.Errorf("%s\nwant %s", text, want)
+		}
+		if queue := got.(BlockedByQueue).Queue; queue != reason.(BlockedByQueue).Queue {
+			t.Errorf("the queue's name is %q", queue)
+		}
+	}
+	later := mask.Explanation(Explanation{Advice: []Advice{QueueHasRoomLater{Queue: "u-1001", Resource: "gpu", Amount: 1000, After: []Key{{"ada", "x"}}}}}).Advice[0]
+	if text := later.Render(clock); !strings.HasPrefix(text, "the queue of ann may ") {
+		t.Errorf("advice: %s", text)
+	}
+}

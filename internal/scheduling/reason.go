@@ -238,8 +238,9 @@ const (
 
 // BlockedByQueue means that its queue, or one above it, may not take it.
 type BlockedByQueue struct {
-	// Queue is where the rule is.
-	Queue string
+	// Queue is where the rule is. Login is the user of it to show, empty for a queue of no
+	// user; a Mask sets it.
+	Queue, Login string
 	// Rule is what keeps it.
 	Rule QueueRule
 	// Resource is of what there is too little: "gpu", "cpu", "memory" or a GPU
@@ -269,7 +270,8 @@ type QueueHolder struct {
 
 // QueueBorrower is a queue that uses more than it is guaranteed.
 type QueueBorrower struct {
-	Queue string
+	// Queue and Login are as in BlockedByQueue.
+	Queue, Login string
 	// Amount is how much more, in the unit of the resource.
 	Amount int64
 }

@@ -283,34 +283,43 @@ func (r BlockedByQueue) Render(clock Clock) string {
 	case RuleMissing:
 		return fmt.Sprintf("there is no queue %s; create it, or name another", r.Queue)
 	case RuleGone:
-		return fmt.Sprintf("queue %s was deleted; create it again, or name another", r.Queue)
+		return fmt.Sprintf("%s was deleted; create it again, or name another", theQueue(r.Queue, r.Login))
 	case RuleStopped:
-		return fmt.Sprintf("queue %s is stopped: nothing new starts in it", r.Queue)
+		return fmt.Sprintf("%s is stopped: nothing new starts in it", theQueue(r.Queue, r.Login))
 	}
+	of := theQueue(r.Queue, r.Login)
 	amount := func(n int64) string { return queueAmount(r.Resource, n) }
 	var text string
 	switch r.Rule {
 	case RuleBorrowing:
-		text = fmt.Sprintf("queue %s may not borrow: it is guaranteed %s and uses %s, and this asks for %s",
-			r.Queue, amount(r.Allowed), amount(r.Used), amount(r.Asked))
+		text = fmt.Sprintf("%s may not borrow: it is guaranteed %s and uses %s, and this asks for %s",
+			of, amount(r.Allowed), amount(r.Used), amount(r.Asked))
 	case RuleReserved:
-		text = fmt.Sprintf("what is free is kept for queues that do not lend it; queue %s is short of %s, and this asks for %s",
-			r.Queue, amount(r.Missing), amount(r.Asked))
+		text = fmt.Sprintf("what is free is kept for queues that do not lend it; %s is short of %s, and this asks for %s",
+			of, amount(r.Missing), amount(r.Asked))
 	default:
-		text = fmt.Sprintf("queue %s may use %s and uses %s, and this asks for %s", r.Queue, amount(r.Allowed), amount(r.Used), amount(r.Asked))
+		text = fmt.Sprintf("%s may use %s and uses %s, and this asks for %s", of, amount(r.Allowed), amount(r.Used), amount(r.Asked))
 	}
 	text += heldText(r.Holders, amount, clock)
 	for i, b := range r.Borrowers {
 		if i == shown {
 			break
 		}
-		lead := ", queue "
+		lead := ", "
 		if i == 0 {
-			lead = "; borrowed by queue "
+			lead = "; borrowed by "
 		}
-		text += fmt.Sprintf("%s%s: %s", lead, b.Queue, amount(b.Amount))
+		text += fmt.Sprintf("%s%s: %s", lead, theQueue(b.Queue, b.Login), amount(b.Amount))
 	}
 	return text
+}
+
+// theQueue names a queue in a sentence: that of a user by the login.
+func theQueue(name, login string) string {
+	if login == "" {
+		return "queue " + name
+	}
+	return "the queue of " + login
 }
 
 // heldText names who holds most of something, and counts the rest.
@@ -484,7 +493,7 @@ func (a QueueHasRoomLater) Render(clock Clock) string {
 	if a.Borrow {
 		verb = "borrow"
 	}
-	return fmt.Sprintf("queue %s may %s %s more after %s %s, about %s", a.Queue, verb, queueAmount(a.Resource, a.Amount),
+	return fmt.Sprintf("%s may %s %s more after %s %s, about %s", theQueue(a.Queue, a.Login), verb, queueAmount(a.Resource, a.Amount),
 		namesText(a.After), endText(len(a.After)), clock(a.At))
 }
 

@@ -16,7 +16,7 @@ import (
 // the rule shows them. The snapshot s is not changed.
 func Redact(s scheduling.Snapshot, rule visibility.Rule, logins visibility.Logins) (scheduling.Snapshot, scheduling.Mask) {
 	if rule.Administrator {
-		return s, scheduling.Mask{}
+		return s, scheduling.Mask{Queue: queuesOf(rule, logins)}
 	}
 	r := &redaction{rule: rule, namespaces: map[string]string{}, names: map[scheduling.Key]string{}, users: map[string]string{}}
 	// 1. Users whose work is the caller's own keep their names.
@@ -38,9 +38,10 @@ func Redact(s scheduling.Snapshot, rule visibility.Rule, logins visibility.Login
 // MaskOf returns the mask for reasons that bear the real names.
 func MaskOf(rule visibility.Rule, logins visibility.Logins) scheduling.Mask {
 	if rule.Administrator {
-		return scheduling.Mask{}
+		return scheduling.Mask{Queue: queuesOf(rule, logins)}
 	}
 	return scheduling.Mask{
+		Queue: queuesOf(rule, logins),
 		Key: func(k scheduling.Key) scheduling.Key {
 			if rule.Sees(k.Namespace) {
 				return k
@@ -52,6 +53,14 @@ func MaskOf(rule visibility.Rule, logins visibility.Logins) scheduling.Mask {
 			return p
 		},
 	}
+}
+
+// queuesOf returns the login to show for the queue of a user; nil where there are none.
+func queuesOf(rule visibility.Rule, logins visibility.Logins) func(string) string {
+	if logins == nil {
+		return nil
+	}
+	return func(name string) string { return rule.Queue(name, logins) }
 }
 
 // each returns a copy of a list with changed elements.
@@ -131,14 +140,15 @@ func (r *redaction) user(name string) string {
 
 // mask shows the users of made-up names, where the rule does.
 func (r *redaction) mask(logins visibility.Logins) scheduling.Mask {
+	queues := queuesOf(r.rule, logins)
 	if !r.rule.ShowUsers {
-		return scheduling.Mask{}
+		return scheduling.Mask{Queue: queues}
 	}
 	persons := map[string]string{}
 	for namespace, made := range r.namespaces {
 		persons[made] = r.rule.Person(namespace, logins)
 	}
-	return scheduling.Mask{Key: func(k scheduling.Key) scheduling.Key {
+	return scheduling.Mask{Queue: queues, Key: func(k scheduling.Key) scheduling.Key {
 		if person := persons[k.Namespace]; person != "" && !r.rule.Sees(k.Namespace) {
 			return scheduling.Key{Namespace: person}
 		}

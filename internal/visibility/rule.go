@@ -38,6 +38,16 @@ func (r Rule) Person(namespace string, logins Logins) string {
 	return Others
 }
 
+// Queue is the login to show for the queue of a user of the machine. It is empty for other
+// queues, and where the caller does not see users: then the queue's name is shown.
+func (r Rule) Queue(name string, logins Logins) string {
+	login, is := logins.OfNamespace(name)
+	if !is || !r.Administrator && !r.ShowUsers && !r.Sees(name) {
+		return ""
+	}
+	return login
+}
+
 // Process is a process on a GPU that Muster did not start, as the caller sees it: its
 // user and its command line. The command is empty if only the user is shown.
 func (r Rule) Process(user, command string) (shownUser, shownCommand string) {

@@ -10,17 +10,17 @@ func TestRule(t *testing.T) {
 		rule          Rule
 		logins        Logins
 		sees          bool
-		person        string
+		person, queue string
 		user, command string
 	}{
-		"nobody in particular":         {Rule{}, logins, false, Others, "somebody", "a process"},
-		"a tenant of a cluster":        {Rule{Own: "u-1001"}, nil, false, Others, "somebody", "a process"},
-		"another user of the machine":  {Rule{Own: "u-1001", Login: "ann", ShowUsers: true}, logins, false, "eve", "eve", ""},
-		"eve":                          {Rule{Own: "u-1002", Login: "eve", ShowUsers: true}, logins, true, "eve", "eve", "train.py"},
-		"a user without a login":       {Rule{Own: "u-1001", ShowUsers: true}, logins, false, "eve", "eve", ""},
-		"an administrator":             {Rule{Own: "u-0", Administrator: true, ShowUsers: true}, logins, true, "eve", "eve", "train.py"},
-		"an administrator, no logins":  {Everything(), nil, true, "u-1002", "eve", "train.py"},
-		"another user, without logins": {Rule{Own: "u-1001", ShowUsers: true}, nil, false, Others, "eve", ""},
+		"nobody in particular":         {Rule{}, logins, false, Others, "", "somebody", "a process"},
+		"a tenant of a cluster":        {Rule{Own: "u-1001"}, nil, false, Others, "", "somebody", "a process"},
+		"another user of the machine":  {Rule{Own: "u-1001", Login: "ann", ShowUsers: true}, logins, false, "eve", "eve", "eve", ""},
+		"eve":                          {Rule{Own: "u-1002", Login: "eve", ShowUsers: true}, logins, true, "eve", "eve", "eve", "train.py"},
+		"a user without a login":       {Rule{Own: "u-1001", ShowUsers: true}, logins, false, "eve", "eve", "eve", ""},
+		"an administrator":             {Rule{Own: "u-0", Administrator: true, ShowUsers: true}, logins, true, "eve", "eve", "eve", "train.py"},
+		"an administrator, no logins":  {Everything(), nil, true, "u-1002", "", "eve", "train.py"},
+		"another user, without logins": {Rule{Own: "u-1001", ShowUsers: true}, nil, false, Others, "", "eve", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			user, command := c.rule.Process("eve", "train.py")
@@ -29,6 +29,12 @@ func TestRule(t *testing.T) {
 			}
 			if got := c.rule.Person("u-1002", c.logins); got != c.person {
 				t.Errorf("person: %q, want %q", got, c.person)
+			}
+			if got := c.rule.Queue("u-1002", c.logins); got != c.queue {
+				t.Errorf("queue: %q, want %q", got, c.queue)
+			}
+			if got := c.rule.Queue("vision", c.logins); got != "" {
+				t.Errorf("a queue of no user: %q", got)
 			}
 			if user != c.user || command != c.command {
 				t.Errorf("process: %q %q, want %q %q", user, command, c.user, c.command)

@@ -47,6 +47,7 @@ func Seen(ctx context.Context, reader client.Reader, rule visibility.Rule, login
 		findings = append(findings, Finding{"disk", Bad, lowRoom, "an administrator makes room on the disk of Muster's data folder; only removal works until then"})
 	}
 	for _, mark := range marks {
+		mark.Login = rule.Queue(mark.Queue, logins)
 		findings = append(findings, Finding{"scheduling", Limited, mark.String() + "; nothing new starts", "an administrator ends it: " + mark.Remedy()})
 	}
 	return append(findings, quotas...), nil

@@ -24,6 +24,8 @@ import (
 type Standstill struct {
 	// Queue is the queue that it is for; empty for everything.
 	Queue string `json:"queue,omitempty"`
+	// Login is the user of the queue to show, on a machine of several users.
+	Login string `json:"login,omitempty"`
 	// Who set it, as user@host; empty where that is not known.
 	Who string `json:"who,omitempty"`
 	// Since is when it was set, to the second; zero where that is not known.
@@ -59,7 +61,10 @@ func parse(queue, text string) *Standstill {
 // paused since 2026-03-01 14:02 by ada@box: new switches".
 func (s Standstill) String() string {
 	words := "scheduling is paused"
-	if s.Queue != "" {
+	switch {
+	case s.Login != "":
+		words = "the queue of " + s.Login + " is stopped"
+	case s.Queue != "":
 		words = "queue " + s.Queue + " is stopped"
 	}
 	if !s.Since.IsZero() {

@@ -109,12 +109,7 @@ func run(ctx context.Context, f *connection.Factory, format output.Format, word 
 	}
 	answers := make([]Answer, 0, len(found.subjects))
 	for _, one := range found.subjects {
-		answer, err := ask(ctx, reader, explanation.Of, namespace, one)
-		if apierrors.IsForbidden(err) {
-			// Not everybody may look at nodes and at the jobs of others: the manager
-			// may, and says of them what the reason needs.
-			answer, err = atDoor(ctx, f, namespace, one)
-		}
+		answer, err := askOrDoor(ctx, f, reader, namespace, one)
 		if err != nil {
 			return err
 		}
@@ -139,6 +134,20 @@ func run(ctx context.Context, f *connection.Factory, format output.Format, word 
 	return nil
 }
 
+// askOrDoor answers from what the caller may read, or has the manager answer. Not everybody may look
+// at nodes and at the jobs of others: the manager may, and says of them what the reason needs. On a
+// machine of several users it also knows their logins.
+func askOrDoor(ctx context.Context, f *connection.Factory, reader client.Reader, namespace string, one subject) (Answer, error) {
+	if f.AsksDoor() {
+		return atDoor(ctx, f, namespace, one)
+	}
+	answer, err := ask(ctx, reader, explanation.Of, namespace, one)
+	if apierrors.IsForbidden(err) {
+		return atDoor(ctx, f, namespace, one)
+	}
+	return answer, err
+}
+
 // atDoor has the manager answer.
 func atDoor(ctx context.Context, f *connection.Factory, namespace string, one subject) (Answer, error) {
 	manager, err := f.Visitor()
@@ -160,7 +169,11 @@ func Seen(ctx context.Context, reader client.Reader, rule visibility.Rule, login
 	seen := func(ctx context.Context, reader client.Reader, key scheduling.Key, pod bool) (scheduling.Explanation, error) {
 		return explanation.Seen(ctx, reader, rule, logins, key, pod)
 	}
-	return ask(ctx, reader, seen, namespace, one)
+	answer, err := ask(ctx, reader, seen, namespace, one)
+	for i := range answer.Paused {
+		answer.Paused[i].Login = rule.Queue(answer.Paused[i].Queue, logins)
+	}
+	return answer, err
 }
 
 // write puts the answer into lines.

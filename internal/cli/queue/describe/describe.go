@@ -41,14 +41,15 @@ users and its jobs, and what in it cannot be honoured.`,
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), server, atDoor(f), f.Streams, *format, args)
+			logins := LoginsOn(cmd.Context(), f.AsksDoor(), AtDoor(f))
+			return run(cmd.Context(), server, AtDoor(f), logins, f.Streams, *format, args)
 		},
 	}
 	format = output.Flag(cmd, output.JSON, output.YAML)
 	return cmd
 }
 
-func run(ctx context.Context, reader client.Reader, ask asker, streams terminal.Streams, format output.Format, names []string) error {
+func run(ctx context.Context, reader client.Reader, ask Asker, logins Logins, streams terminal.Streams, format output.Format, names []string) error {
 	now, err := survey.Read(ctx, reader)
 	if apierrors.IsForbidden(err) {
 		if all, err := ask(ctx); err == nil {
@@ -61,11 +62,11 @@ func run(ctx context.Context, reader client.Reader, ask asker, streams terminal.
 	}
 	pages := make([]*page, len(names))
 	for i, name := range names {
-		q, ok := now.Tree.Find(name)
+		q, ok := now.Tree.Find(logins.queue(name))
 		if !ok {
 			return now.Missing(name)
 		}
-		pages[i] = &page{now: now, queue: q, name: now.Tree.Name(q)}
+		pages[i] = &page{now: now, queue: q, name: now.Tree.Name(q), logins: logins}
 	}
 	switch {
 	case format != output.Human && len(pages) == 1:

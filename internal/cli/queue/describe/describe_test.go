@@ -24,7 +24,7 @@ import (
 
 func TestPage(t *testing.T) {
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.Team(t), noDoor, streams, output.Human, []string{"ocr"}); err != nil {
+	if err := run(t.Context(), sample.Team(t), noDoor, nil, streams, output.Human, []string{"ocr"}); err != nil {
 		t.Fatal(err)
 	}
 	want := `ocr  open
@@ -60,7 +60,7 @@ default/scan  ada   runs   gpu=3,A100=3,cpu=6,memory=24Gi
 
 func TestDocument(t *testing.T) {
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.Team(t), noDoor, streams, output.JSON, []string{"vision"}); err != nil {
+	if err := run(t.Context(), sample.Team(t), noDoor, nil, streams, output.JSON, []string{"vision"}); err != nil {
 		t.Fatal(err)
 	}
 	var got Document
@@ -72,7 +72,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	out.Reset()
-	if err := run(t.Context(), sample.Team(t), noDoor, streams, output.JSON, []string{"ocr", "default"}); err != nil {
+	if err := run(t.Context(), sample.Team(t), noDoor, nil, streams, output.JSON, []string{"ocr", "default"}); err != nil {
 		t.Fatal(err)
 	}
 	var two []Document
@@ -87,7 +87,7 @@ func TestUsers(t *testing.T) {
 	objects = append(objects, sample.Work("scan", "", "ada@box", 0, 3, v1alpha1.GangRunning)...)
 	objects = append(objects, sample.Work("tiles", "", "ada@lab", 3, 2, v1alpha1.GangRunning)...)
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.World(t, objects...), noDoor, streams, output.Human, []string{"default"}); err != nil {
+	if err := run(t.Context(), sample.World(t, objects...), noDoor, nil, streams, output.Human, []string{"default"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\nada   gpu=5,A100=5,cpu=10,memory=40Gi  2        0\n") || strings.Contains(out.String(), "@") {
@@ -98,11 +98,11 @@ func TestUsers(t *testing.T) {
 func TestNamesThatAreNot(t *testing.T) {
 	streams, out, _ := sample.Streams()
 	world := sample.Team(t)
-	err := run(t.Context(), world, noDoor, streams, output.Human, []string{"vison"})
+	err := run(t.Context(), world, noDoor, nil, streams, output.Human, []string{"vison"})
 	if code, _ := exit.Of(err); code != exit.Missing || !strings.Contains(err.Error(), "did you mean vision?") {
 		t.Errorf("error: %v", err)
 	}
-	if err := run(t.Context(), world, noDoor, streams, output.Human, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
+	if err := run(t.Context(), world, noDoor, nil, streams, output.Human, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
 		t.Errorf("default: %v\n%s", err, out)
 	}
 }
@@ -120,7 +120,7 @@ func TestDescribeOfATenant(t *testing.T) {
 		},
 	})
 	streams, out, errs := sample.Streams()
-	if err := run(t.Context(), server, noDoor, streams, output.Human, []string{"vision"}); err != nil {
+	if err := run(t.Context(), server, noDoor, nil, streams, output.Human, []string{"vision"}); err != nil {
 		t.Fatal(err)
 	}
 	want := "vision\n\nBelow   ocr\nJobs    1 running, 2 waiting\n\nCLASS  GUARANTEED  USED  BORROWED\ngpu    4           3     -\n"
@@ -129,11 +129,11 @@ func TestDescribeOfATenant(t *testing.T) {
 	}
 	for _, format := range []output.Format{output.Human, output.JSON} {
 		errs.Reset()
-		if err := run(t.Context(), server, noDoor, streams, format, []string{"vision", "ocr"}); err != nil || strings.Count(errs.String(), "not shown, because you may not list nodes") != 1 {
+		if err := run(t.Context(), server, noDoor, nil, streams, format, []string{"vision", "ocr"}); err != nil || strings.Count(errs.String(), "not shown, because you may not list nodes") != 1 {
 			t.Errorf("%s: %v, told %q", format, err, errs)
 		}
 	}
-	err := run(t.Context(), server, noDoor, streams, output.Human, []string{"visoin"})
+	err := run(t.Context(), server, noDoor, nil, streams, output.Human, []string{"visoin"})
 	if code, _ := exit.Of(err); code != exit.Missing {
 		t.Errorf("a queue that is not there: %v", err)
 	}
@@ -154,10 +154,10 @@ func TestAtTheDoor(t *testing.T) {
 	}
 	var out, errs strings.Builder
 	streams := terminal.Streams{Out: &out, Err: &errs}
-	if err := run(t.Context(), server, door, streams, output.Human, []string{"vision"}); err != nil || !strings.Contains(out.String(), "ann") || errs.String() != "" {
+	if err := run(t.Context(), server, door, nil, streams, output.Human, []string{"vision"}); err != nil || !strings.Contains(out.String(), "ann") || errs.String() != "" {
 		t.Errorf("%v, told %q:\n%s", err, errs.String(), out.String())
 	}
-	err := run(t.Context(), server, door, streams, output.Human, []string{"visoin"})
+	err := run(t.Context(), server, door, nil, streams, output.Human, []string{"visoin"})
 	if code, _ := exit.Of(err); code != exit.Missing {
 		t.Errorf("a queue that is not there: %v", err)
 	}

@@ -13,6 +13,8 @@ type Document struct {
 	// Name is the queue's name, State how it stands in words.
 	Name  string `json:"name"`
 	State string `json:"state"`
+	// Login is the user of the queue, on a machine of several users.
+	Login string `json:"login,omitempty"`
 	// Parent is the queue above it, empty for a child of the root.
 	Parent   string   `json:"parent,omitempty"`
 	Children []string `json:"children,omitempty"`
@@ -62,7 +64,7 @@ func (p *page) document() Document {
 	}
 	state, _ := p.state()
 	d := Document{
-		Name: p.name, State: state, Parent: tree.Name(tree.Parent(p.queue)), Share: tree.Share(p.queue),
+		Name: p.name, State: state, Login: p.logins[p.name], Parent: tree.Name(tree.Parent(p.queue)), Share: tree.Share(p.queue),
 		Guaranteed: amounts(func(c queue.Class) int64 { return tree.Guaranteed(p.queue, c) }),
 		Used:       amounts(func(c queue.Class) int64 { return tree.Used(p.queue, c) }),
 		Borrowed:   amounts(func(c queue.Class) int64 { return tree.Borrowed(p.queue, c) }),

@@ -20,13 +20,15 @@ type page struct {
 	now   *survey.Survey
 	queue queue.Queue
 	name  string
+	// logins are those of the users of queues.
+	logins Logins
 }
 
 // write prints the page.
 func (p *page) write(out io.Writer, style terminal.Style) error {
 	var text strings.Builder
 	state, colour := p.state()
-	fmt.Fprintf(&text, "%s  %s\n", style.Paint(terminal.Bold, p.name), style.Paint(colour, state))
+	fmt.Fprintf(&text, "%s  %s\n", style.Paint(terminal.Bold, p.logins.title(p.name)), style.Paint(colour, state))
 	for _, problem := range p.now.Of(p.name) {
 		fmt.Fprintf(&text, "  %s: %s\n", style.Paint(terminal.Red, problem.Field), problem.Words)
 	}
@@ -61,11 +63,14 @@ func (p *page) state() (string, terminal.Colour) {
 	return "open", terminal.Green
 }
 
+// shown is the name of a queue in the page.
+func (p *page) shown(q queue.Queue) string { return p.logins.Show(p.now.Tree.Name(q)) }
+
 // facts are the queue's single values.
 func (p *page) facts() *terminal.Table {
 	table := terminal.NewTable()
 	tree := p.now.Tree
-	parent := tree.Name(tree.Parent(p.queue))
+	parent := p.shown(tree.Parent(p.queue))
 	if parent == "" {
 		parent = "none, a child of the root"
 	}
@@ -73,7 +78,7 @@ func (p *page) facts() *terminal.Table {
 	if children := tree.Children(p.queue, nil); len(children) > 0 {
 		names := make([]string, len(children))
 		for i, child := range children {
-			names[i] = tree.Name(child)
+			names[i] = p.shown(child)
 		}
 		table.Row("Children", strings.Join(names, ", "))
 	}
@@ -158,14 +163,14 @@ func (p *page) loans() *terminal.Table {
 			if !may || tree.Room(p.queue, c) == 0 {
 				break
 			}
-			from := "may borrow from " + tree.Name(loan.From) + ", which leaves it idle"
+			from := "may borrow from " + p.shown(loan.From) + ", which leaves it idle"
 			if loan.From == queue.Root {
 				from = "may borrow: guaranteed to no queue and idle"
 			}
 			table.Row(name, tree.Classes().Format(c, loan.Amount), from)
 		}
 		for _, source := range tree.Borrowers(p.queue, c, nil) {
-			table.Row(name, tree.Classes().Format(c, source.Amount), "borrowed by "+tree.Name(source.Queue))
+			table.Row(name, tree.Classes().Format(c, source.Amount), "borrowed by "+p.shown(source.Queue))
 		}
 	}
 	return table

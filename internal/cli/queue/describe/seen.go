@@ -29,6 +29,7 @@ func Seen(ctx context.Context, reader client.Reader, rule visibility.Rule, login
 			continue
 		}
 		d := (&page{now: now, queue: q, name: name}).document()
+		d.Login = rule.Queue(name, logins)
 		documents = append(documents, d.seen(rule, logins))
 	}
 	return documents, nil
@@ -70,11 +71,11 @@ func known(user string, sees bool, logins visibility.Logins) string {
 	return visibility.Others
 }
 
-// asker has Muster describe every queue.
-type asker func(context.Context) ([]Document, error)
+// Asker has Muster describe every queue.
+type Asker func(context.Context) ([]Document, error)
 
-// atDoor asks at the door.
-func atDoor(f *connection.Factory) asker {
+// AtDoor asks at the door.
+func AtDoor(f *connection.Factory) Asker {
 	return func(ctx context.Context) ([]Document, error) {
 		manager, err := f.Visitor()
 		if err != nil {
@@ -92,17 +93,18 @@ func atDoor(f *connection.Factory) asker {
 
 // answered prints what the door said of the named queues.
 func answered(all []Document, streams terminal.Streams, format output.Format, names []string) error {
+	logins := LoginsOf(all)
 	there := make([]string, len(all))
 	for i := range all {
 		there[i] = all[i].Name
 	}
 	documents := make([]Document, 0, len(names))
 	for _, name := range names {
-		at := slices.Index(there, name)
+		at := slices.Index(there, logins.queue(name))
 		if at < 0 {
-			return exit.NotFound("there is no queue %s%s", name, suggestion.Phrase(name, there))
+			return exit.NotFound("there is no queue %s%s", name, suggestion.Phrase(name, append(there, logins.all()...)))
 		}
 		documents = append(documents, all[at])
 	}
-	return show(documents, streams, format)
+	return show(documents, logins, streams, format)
 }

@@ -31,11 +31,11 @@ func told(ctx context.Context, reader client.Reader, streams terminal.Streams, f
 		documents[i] = toldOf(name, list.Items)
 	}
 	_, _ = fmt.Fprintln(streams.Err, "not shown, because you may not list nodes and the jobs of all namespaces: the state and share of a queue, limits, users and jobs")
-	return show(documents, streams, format)
+	return show(documents, nil, streams, format)
 }
 
 // show prints documents.
-func show(documents []Document, streams terminal.Streams, format output.Format) error {
+func show(documents []Document, logins Logins, streams terminal.Streams, format output.Format) error {
 	switch {
 	case format != output.Human && len(documents) == 1:
 		return output.Print(streams.Out, format, documents[0])
@@ -46,7 +46,7 @@ func show(documents []Document, streams terminal.Streams, format output.Format) 
 		if i > 0 {
 			_, _ = fmt.Fprintln(streams.Out)
 		}
-		if err := documents[i].write(streams); err != nil {
+		if err := documents[i].write(streams, logins); err != nil {
 			return err
 		}
 	}
@@ -71,13 +71,13 @@ func toldOf(name string, objects []v1alpha1.Queue) Document {
 }
 
 // write writes the queue's spec and status.
-func (d Document) write(streams terminal.Streams) error {
-	text := d.Name + "\n\n"
+func (d Document) write(streams terminal.Streams, logins Logins) error {
+	text := logins.title(d.Name) + "\n\n"
 	if d.Parent != "" {
-		text += "Parent  " + d.Parent + "\n"
+		text += "Parent  " + logins.Show(d.Parent) + "\n"
 	}
 	if len(d.Children) > 0 {
-		text += "Below   " + strings.Join(d.Children, ", ") + "\n"
+		text += "Below   " + strings.Join(logins.each(d.Children), ", ") + "\n"
 	}
 	text += fmt.Sprintf("Jobs    %d running, %d waiting\n\n", d.Running, d.Waiting)
 	if _, err := fmt.Fprint(streams.Out, text); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/queue/describe"
 	"github.com/muster-dev/muster/internal/cli/queue/survey"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
@@ -49,17 +50,18 @@ memory in use are shown where a queue has terms for them, and with -o wide.`,
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), server, f.Streams, *format)
+			logins := describe.LoginsOn(cmd.Context(), f.AsksDoor(), describe.AtDoor(f))
+			return run(cmd.Context(), server, logins, f.Streams, *format)
 		},
 	}
 	format = output.Flag(cmd, formats...)
 	return cmd
 }
 
-func run(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format) error {
+func run(ctx context.Context, reader client.Reader, logins describe.Logins, streams terminal.Streams, format output.Format) error {
 	now, err := survey.Read(ctx, reader)
 	if apierrors.IsForbidden(err) {
-		return told(ctx, reader, streams, format)
+		return told(ctx, reader, logins, streams, format)
 	}
 	if err != nil {
 		return err
@@ -73,9 +75,9 @@ func run(ctx context.Context, reader client.Reader, streams terminal.Streams, fo
 		}
 		return nil
 	case output.JSON, output.YAML:
-		return output.Print(streams.Out, format, documents(now))
+		return output.Print(streams.Out, format, named(documents(now), logins))
 	}
-	return table(now, format == output.Wide).Write(streams.Out, streams.OutStyle(), "")
+	return table(now, logins, format == output.Wide).Write(streams.Out, streams.OutStyle(), "")
 }
 
 // documents are the objects with their status as it is now.
@@ -98,17 +100,18 @@ func documents(now *survey.Survey) *v1alpha1.QueueList {
 
 // page is a table that is being made.
 type page struct {
-	now   *survey.Survey
-	wide  bool
-	table *terminal.Table
+	now    *survey.Survey
+	logins describe.Logins
+	wide   bool
+	table  *terminal.Table
 }
 
-func table(now *survey.Survey, wide bool) *terminal.Table {
+func table(now *survey.Survey, logins describe.Logins, wide bool) *terminal.Table {
 	header := []string{"QUEUE", "GUARANTEED", "USED", "BORROWED", "LIMIT", "WAITING"}
 	if wide {
 		header = append(header, "RUNNING", "WEIGHT", "SHARE")
 	}
-	p := &page{now: now, wide: wide, table: terminal.NewTable(append(header, "NOTE")...)}
+	p := &page{now: now, logins: logins, wide: wide, table: terminal.NewTable(append(header, "NOTE")...)}
 	p.below(queue.Root, "")
 	return p.table
 }
@@ -144,7 +147,7 @@ func (p *page) row(q queue.Queue, lines string) {
 		limit = Limits(tree, spec)
 	}
 	cells := []string{
-		lines + name, survey.Amounts(tree.Classes(), guaranteed, nil),
+		lines + p.logins.Show(name), survey.Amounts(tree.Classes(), guaranteed, nil),
 		survey.Amounts(tree.Classes(), func(c queue.Class) int64 { return tree.Used(q, c) }, show),
 		survey.Amounts(tree.Classes(), func(c queue.Class) int64 { return tree.Borrowed(q, c) }, show), limit, strconv.Itoa(waiting),
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/queue/describe"
 	"github.com/muster-dev/muster/internal/cli/queue/sample"
 )
 
@@ -32,7 +33,7 @@ vision   gpu=4       gpu=3,A100=3  -             gpu=6  1
 		output.Name: "queue.muster.dev/batch\nqueue.muster.dev/maps\nqueue.muster.dev/ocr\nqueue.muster.dev/vision\n",
 	} {
 		streams, out, _ := sample.Streams()
-		if err := run(t.Context(), world, streams, format); err != nil {
+		if err := run(t.Context(), world, nil, streams, format); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), out.String()); diff != "" {
@@ -43,7 +44,7 @@ vision   gpu=4       gpu=3,A100=3  -             gpu=6  1
 
 func TestDocuments(t *testing.T) {
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.Team(t), streams, output.JSON); err != nil {
+	if err := run(t.Context(), sample.Team(t), nil, streams, output.JSON); err != nil {
 		t.Fatal(err)
 	}
 	var list v1alpha1.QueueList
@@ -66,7 +67,7 @@ func TestWideAndInvalid(t *testing.T) {
 		}
 	}
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), world, streams, output.Wide); err != nil {
+	if err := run(t.Context(), world, nil, streams, output.Wide); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"invalid: parent; see muster queue describe ocr", "not there; jobs name it", "gpu=1,A100=1,cpu=2,memory=8Gi", "6.2%"} {
@@ -89,7 +90,7 @@ func TestListOfATenant(t *testing.T) {
 		},
 	})
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), server, streams, output.Human); err != nil {
+	if err := run(t.Context(), server, nil, streams, output.Human); err != nil {
 		t.Fatal(err)
 	}
 	want := "QUEUE   BELOW   GUARANTEED  USED   BORROWED  LIMIT  WAITING  RUNNING\n" +
@@ -99,7 +100,42 @@ func TestListOfATenant(t *testing.T) {
 		t.Errorf("it prints\n%swant\n%s", out, want)
 	}
 	out.Reset()
-	if err := run(t.Context(), server, streams, output.Name); err != nil || out.String() != "queue.muster.dev/ocr\nqueue.muster.dev/vision\n" {
+	if err := run(t.Context(), server, nil, streams, output.Name); err != nil || out.String() != "queue.muster.dev/ocr\nqueue.muster.dev/vision\n" {
 		t.Errorf("names: %q, %v", out, err)
+	}
+}
+
+// TestListOfAMachine: users have their logins in tables; documents have the names of queues, too.
+func TestListOfAMachine(t *testing.T) {
+	world := sample.World(t, sample.Box(), sample.Queue("vision", "", "4", nil), sample.Queue("u-1001", "vision", "2", nil))
+	user := interceptor.NewClient(world, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*v1alpha1.QueueList); !ok {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	logins := describe.Logins{"u-1001": "ann", "vision": ""}
+	for name, server := range map[string]client.Client{"administrator": world, "user": user} {
+		t.Run(name, func(t *testing.T) {
+			for format, want := range map[output.Format][]string{
+				output.Human: {"ann ", "vision"}, output.Name: {"queue.muster.dev/u-1001\n"},
+				output.JSON: {`"name": "u-1001"`, `"login": "ann"`, `"parent": "vision"`, `"kind": "QueueList"`}, output.YAML: {"login: ann\n", "name: u-1001\n"},
+			} {
+				streams, out, _ := sample.Streams()
+				if err := run(t.Context(), server, logins, streams, format); err != nil {
+					t.Fatal(err)
+				}
+				for _, text := range want {
+					if !strings.Contains(out.String(), text) {
+						t.Errorf("%s lacks %q:\n%s", format, text, out)
+					}
+				}
+				if format == output.Human && strings.Contains(out.String(), "u-1001") {
+					t.Errorf("the table has a queue's name for a user:\n%s", out)
+				}
+			}
+		})
 	}
 }

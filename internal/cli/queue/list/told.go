@@ -11,19 +11,23 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/queue/describe"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
 // told lists the status of the queues. It is for users without the right to list nodes and the work
 // of others.
-func told(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format) error {
-	list := &v1alpha1.QueueList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "QueueList"}}
+func told(ctx context.Context, reader client.Reader, logins describe.Logins, streams terminal.Streams, format output.Format) error {
+	list := &v1alpha1.QueueList{}
 	if err := reader.List(ctx, list); err != nil {
 		return fmt.Errorf("listing the queues: %w", err)
 	}
+	// A client reads objects without their kinds.
+	list.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "QueueList"}
 	list.ListMeta = metav1.ListMeta{}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.Queue) int { return strings.Compare(a.Name, b.Name) })
 	for i := range list.Items {
+		list.Items[i].TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Queue"}
 		list.Items[i].ManagedFields = nil
 	}
 	switch format {
@@ -35,12 +39,12 @@ func told(ctx context.Context, reader client.Reader, streams terminal.Streams, f
 		}
 		return nil
 	case output.JSON, output.YAML:
-		return output.Print(streams.Out, format, list)
+		return output.Print(streams.Out, format, named(list, logins))
 	}
 	table := terminal.NewTable("QUEUE", "BELOW", "GUARANTEED", "USED", "BORROWED", "LIMIT", "WAITING", "RUNNING")
 	for i := range list.Items {
 		q := &list.Items[i]
-		table.Row(q.Name, dash(q.Spec.Parent), amounts(q.Spec.Guaranteed), amounts(q.Status.Used), amounts(q.Status.Borrowed), amounts(q.Spec.Limit),
+		table.Row(logins.Show(q.Name), dash(logins.Show(q.Spec.Parent)), amounts(q.Spec.Guaranteed), amounts(q.Status.Used), amounts(q.Status.Borrowed), amounts(q.Spec.Limit),
 			fmt.Sprint(q.Status.Waiting), fmt.Sprint(q.Status.Running))
 	}
 	return table.Write(streams.Out, streams.OutStyle(), "")
