@@ -40,6 +40,8 @@ type Options struct {
 	Environ []string
 	// Limit is the longest time of a build. Default: an hour.
 	Limit time.Duration
+	// Builds is the highest number of builds at once; a namespace has one of them. Default: 1.
+	Builds int
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 	// Log hears of builds. Default: nobody.
@@ -60,9 +62,12 @@ type Builder struct {
 	board *notice.Board
 	todo  *notice.Board // requests to look at
 
+	// line has the requests that nobody looks at yet, and slots the builds that may run.
+	line  line
+	slots *slots
+
 	mu     sync.Mutex
 	orders map[string]*order // by request
-	one    chan struct{}     // held by the one build
 }
 
 // order is one request and how it stands.
@@ -80,7 +85,7 @@ type order struct {
 var errNoPlace = errors.New("this program builds no environments")
 
 const (
-	// lookers is how many requests are looked at, not built, at once.
+	// lookers is how many requests of a namespace are looked at, not built, at once.
 	lookers = 4
 	// firstRetry is how long a failure stands before asking tries again; it
 	// doubles up to lastRetry.
@@ -103,6 +108,9 @@ func New(opts Options) (*Builder, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = time.Hour
 	}
+	if opts.Builds <= 0 {
+		opts.Builds = 1
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -121,7 +129,10 @@ func New(opts Options) (*Builder, error) {
 	if opts.Dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("keeping environments: %w", err)
 	}
-	return &Builder{opts: opts, board: notice.New(), todo: notice.New(), orders: map[string]*order{}, one: make(chan struct{}, 1)}, nil
+	return &Builder{
+		opts: opts, board: notice.New(), todo: notice.New(), orders: map[string]*order{},
+		line: line{wide: lookers, parts: map[string]*part{}}, slots: newSlots(opts.Builds),
+	}, nil
 }
 
 // Ensure answers, without blocking, how the request stands, and begins to see
@@ -192,20 +203,38 @@ func (b *Builder) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { b.board.Run(ctx) })
 	wg.Go(func() { b.todo.Run(ctx) })
-	for range lookers {
-		wg.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case id := <-b.todo.Changes():
-					b.see(ctx, id)
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case id := <-b.todo.Changes():
+				namespace := b.namespaceOf(id)
+				if b.line.join(namespace, id) {
+					wg.Go(func() { b.work(ctx, namespace) })
 				}
 			}
-		})
-	}
+		}
+	})
 	wg.Wait()
 	return nil
+}
+
+func (b *Builder) namespaceOf(id string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.orders[id].request.Namespace
+}
+
+// work looks at the requests of a namespace until there are none.
+func (b *Builder) work(ctx context.Context, namespace string) {
+	for {
+		id, ok := b.line.next(namespace)
+		if !ok {
+			return
+		}
+		b.see(ctx, id)
+	}
 }
 
 // see sees one order through.
@@ -276,17 +305,13 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	if path, ok := reserve(b.home(key), b.opts.Now()); ok {
 		return State{Phase: Ready, Key: key, Path: path, Message: "ready, Python " + python.Version}, nil
 	}
-	select {
-	case b.one <- struct{}{}:
-	default:
+	free, err := b.slots.take(ctx, r.Namespace, func() {
 		tell(State{Phase: Building, Key: key, Message: "waiting for another environment to be built"})
-		select {
-		case b.one <- struct{}{}:
-		case <-ctx.Done():
-			return State{Key: key}, ctx.Err()
-		}
+	})
+	if err != nil {
+		return State{Key: key}, err
 	}
-	defer func() { <-b.one }()
+	defer free()
 	if b.opts.Place == nil {
 		return State{Key: key}, errNoPlace
 	}

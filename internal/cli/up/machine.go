@@ -207,7 +207,7 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	if err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.kept.snapshots, Netrc: m.netrc, Owner: m.ownerOf(), Log: m.log})
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.kept.snapshots, Netrc: m.netrc, Owner: m.ownerOf(), Builds: m.builds(), Log: m.log})
 	return err
 }
 

@@ -144,6 +144,15 @@ func (m *machine) ownerOf() func(context.Context, string) (confinement.User, err
 	}
 }
 
+// builds is the highest number of builds of environments at once. With two, the long build of one
+// user does not keep all others waiting.
+func (m *machine) builds() int {
+	if m.shared {
+		return 2
+	}
+	return 1
+}
+
 // claimOwner is that of claims of volumes; nil: Muster has one user.
 func (m *machine) claimOwner() func(namespace string) (uint32, bool) {
 	if !m.shared {

@@ -1,0 +1,135 @@
+//go:build linux
+
+package environment
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLine: each namespace has workers of its own, and a worker that finds nothing counts no more.
+func TestLine(t *testing.T) {
+	l := line{wide: 2, parts: map[string]*part{}}
+	var more []bool
+	for i := range 4 {
+		more = append(more, l.join("loud", fmt.Sprint(i)))
+	}
+	more = append(more, l.join("quiet", "q"))
+	if diff := cmp.Diff([]bool{true, true, false, false, true}, more); diff != "" {
+		t.Errorf("workers: %s", diff)
+	}
+	var ids []string
+	for range 4 {
+		id, _ := l.next("loud")
+		ids = append(ids, id)
+	}
+	if diff := cmp.Diff([]string{"0", "1", "2", "3"}, ids); diff != "" {
+		t.Errorf("order: %s", diff)
+	}
+	for range 2 {
+		if id, ok := l.next("loud"); ok {
+			t.Errorf("there is %q", id)
+		}
+	}
+	if !l.join("loud", "again") {
+		t.Error("workers that ended still count")
+	}
+	if id, ok := l.next("quiet"); !ok || id != "q" {
+		t.Errorf("quiet: %q %v", id, ok)
+	}
+}
+
+// TestSlots: of many builds of a loud namespace and one of a quiet one, the quiet one is the second.
+func TestSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1)
+		var waited int
+		first, err := s.take(t.Context(), "loud", func() { t.Error("the first waits") })
+		must(t, err)
+		order := make(chan string, 20)
+		frees := make(chan func(), 20)
+		begin := func(namespace string) {
+			go func() {
+				free, err := s.take(t.Context(), namespace, func() { waited++ })
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order <- namespace
+				frees <- free
+			}()
+			synctest.Wait()
+		}
+		for range 10 {
+			begin("loud")
+		}
+		begin("quiet")
+		given, stop := context.WithCancel(t.Context())
+		stop()
+		if _, err := s.take(given, "other", func() {}); err == nil {
+			t.Error("a request that was given up has a slot")
+		}
+		first()
+		var got []string
+		for range 11 {
+			got = append(got, <-order)
+			(<-frees)()
+			synctest.Wait()
+		}
+		if got[0] != "quiet" && got[1] != "quiet" {
+			t.Errorf("the quiet namespace waits for the builds of the loud one: %v", got)
+		}
+		if waited != 11 || len(s.own) != 0 {
+			t.Errorf("%d waited, and %d namespaces are remembered", waited, len(s.own))
+		}
+	})
+}
+
+// TestTwoBuilds: one namespace has one of two slots.
+func TestTwoBuilds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(2)
+		free, err := s.take(t.Context(), "loud", func() { t.Error("waits") })
+		must(t, err)
+		second := make(chan func(), 1)
+		go func() {
+			free, err := s.take(t.Context(), "loud", func() {})
+			if err != nil {
+				t.Error(err)
+			}
+			second <- free
+		}()
+		synctest.Wait()
+		quiet, err := s.take(t.Context(), "quiet", func() { t.Error("the quiet namespace waits for the second slot") })
+		must(t, err)
+		if len(second) > 0 {
+			t.Error("a namespace has two builds at once")
+		}
+		free()
+		(<-second)()
+		quiet()
+	})
+}
+
+// TestManyRequestsOfOneNamespace: while all builds of a loud namespace wait, a request of another is
+// answered.
+func TestManyRequestsOfOneNamespace(t *testing.T) {
+	r := start(t, Options{})
+	free, err := r.slots.take(t.Context(), "loud", func() {})
+	must(t, err)
+	defer free()
+	for i := range 3 * lookers {
+		r.Ensure(Request{Namespace: "loud", Requirements: fmt.Sprintf("six==1.%d", i)})
+	}
+	quiet := filepath.Join(t.TempDir(), "quiet")
+	must(t, os.Mkdir(quiet, 0o755))
+	if s, _ := r.settled(t, Request{Namespace: "quiet", Path: quiet}); s.Phase != Failed {
+		t.Errorf("%+v", s)
+	}
+}
