@@ -170,6 +170,27 @@ func TestKubeletAPI(t *testing.T) {
 			}
 		}
 	})
+	t.Run("exec of a program that is not there", func(t *testing.T) {
+		// A terminal has one output, and its lines end with CR LF.
+		for tty, end := range map[bool]string{false: "\n", true: "\r\n"} {
+			var out, errs bytes.Buffer
+			query, o := url.Values{"command": {"no-such-program"}, "output": {"1"}}, remotecommand.StreamOptions{Stdout: &out, Tty: tty}
+			if tty {
+				query.Set("tty", "1")
+			} else {
+				query.Set("error", "1")
+				o.Stderr = &errs
+			}
+			err := stream(t, server, "/exec/default/talks/main", query, o)
+			var exit utilexec.ExitError
+			if !errors.As(err, &exit) || exit.ExitStatus() != 127 {
+				t.Errorf("got %v, want exit code 127", err)
+			}
+			if told := out.String() + errs.String(); !strings.HasPrefix(told, "muster: ") || !strings.Contains(told, "no-such-program") || !strings.HasSuffix(told, end) {
+				t.Errorf("a terminal: %v: told %q", tty, told)
+			}
+		}
+	})
 	t.Run("follow", func(t *testing.T) {
 		end.Open()
 		if got, err := get(t, server, "/containerLogs/default/talks/main?follow=true"); err != nil || got != "one\ntwo\nthree\n" {

@@ -145,6 +145,7 @@ func run(ctx context.Context, pods Pods, namespace, pod, container string, argv 
 	var start *process.StartError
 	switch {
 	case errors.As(err, &start):
+		tell(start, o)
 		return utilexec.CodeExitError{Err: start, Code: start.Code}
 	case errors.Is(err, process.ErrEnded):
 		return fmt.Errorf("the container %s is not running", container)
@@ -154,6 +155,17 @@ func run(ctx context.Context, pods Pods, namespace, pod, container string, argv 
 		return utilexec.CodeExitError{Err: fmt.Errorf("exit code %d", code), Code: code}
 	}
 	return nil
+}
+
+// tell writes why a command could not start to its output: clients show only the exit code.
+func tell(err *process.StartError, o process.ExecOptions) {
+	to, end := o.Stderr, "\n"
+	if o.TTY {
+		to, end = o.Stdout, "\r\n"
+	}
+	if to != nil {
+		_, _ = io.WriteString(to, "muster: "+err.Message+end)
+	}
 }
 
 // attach connects to a container's main process.
