@@ -36,6 +36,8 @@ const (
 	callCopy    call = "copy"
 	callReplace call = "replace"
 	callRead    call = "read"
+	callMeasure call = "measure"
+	callScan    call = "scan"
 )
 
 // request is one message to a helper. At most one file comes along.
@@ -67,6 +69,7 @@ type reply struct {
 	Data    []byte        `json:"data,omitempty"`
 	More    bool          `json:"more,omitempty"`
 	Place   Place         `json:"place,omitzero"`
+	Tree    Tree          `json:"tree,omitzero"`
 }
 
 // fail puts an error into a reply.

@@ -84,6 +84,10 @@ func (r *request) answer(with *os.File) (answer reply, file *os.File) {
 			answer.Names, answer.Types, answer.More, err = r.Place.list(r.Skip)
 		case callRead:
 			answer.Data, answer.Info, err = r.Place.read(r.Most)
+		case callMeasure:
+			answer.Tree, err = r.Place.measure()
+		case callScan:
+			file, err = r.Place.scan(r.Skip, r.Most)
 		case callRemove:
 			err = r.Place.remove()
 		case callLink:
