@@ -28,6 +28,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/objectcache"
 	"github.com/muster-dev/muster/internal/node/origin"
 	"github.com/muster-dev/muster/internal/node/podrecord"
+	"github.com/muster-dev/muster/internal/node/progress"
 	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/node/volume"
@@ -56,7 +57,7 @@ type Node struct {
 	ledger    *ledger.Ledger
 	live      *registry
 	inventory *inventory
-	savers    *savers
+	savers    *progress.Savers
 	origins   *origin.Reader
 	starts    starts
 	recorder  eventrecord.EventRecorder // of pods; set by Run before the first worker
@@ -115,7 +116,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	n := &Node{
 		config: config, clients: c, capacity: capacity, started: config.Clock.Now(),
 		archive: archive.New(config.archiveDir()),
-		ledger:  ledger.New(), live: newRegistry(), savers: newSavers(), origins: origin.New(c.Metadata),
+		ledger:  ledger.New(), live: newRegistry(), savers: progress.NewSavers(), origins: origin.New(c.Metadata),
 		adopted: make(chan struct{}), ready: make(chan struct{}),
 		workers: map[types.UID]*worker{}, inherited: map[types.UID]*leftover{},
 	}

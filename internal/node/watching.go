@@ -7,17 +7,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/progress"
 	"github.com/muster-dev/muster/internal/node/progress/bulletin"
+	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
 const (
@@ -89,10 +88,7 @@ func (w *worker) orderly() bool {
 
 func (w *worker) beginWatching() {
 	o := progress.Options{Root: w.node.podRoot(w.namespace, w.uid), Checkpoints: w.checkpoints(), Known: bulletin.Known(w.pod)}
-	if w.node.homes != nil {
-		// The walk opens paths that a user controls, on file systems that may hang: reports tell of saves.
-		o.Checkpoints = ""
-	}
+	w.scanAsOwner(&o)
 	if reports(w.pod) {
 		o.Report = strings.TrimPrefix(v1alpha1.ProgressPath, v1alpha1.PodRoot+"/")
 	}
@@ -107,11 +103,11 @@ func (w *worker) beginWatching() {
 	}
 	v.shown = bulletin.Of(o.Known, v.since)
 	w.watching = v
-	w.node.savers.add(w.uid, o.Checkpoints)
-	o.PIDs = func() []int { return w.node.live.pidsOf(w.node.savers.with(o.Checkpoints)) }
-	o.Others = func() bool { return w.node.savers.leftToOthers(w.uid, o.Checkpoints) }
+	w.node.savers.Add(string(w.uid), o.Checkpoints)
+	o.PIDs = func() []int { return w.node.live.pidsOf(w.node.savers.With(o.Checkpoints)) }
+	o.Others = func() bool { return w.node.savers.LeftToOthers(string(w.uid), o.Checkpoints) }
 	w.task(func() {
-		defer w.node.savers.remove(w.uid)
+		defer w.node.savers.Remove(string(w.uid))
 		held, err := w.holdRoot(&o)
 		if err != nil {
 			w.log.Warn("opening the folder for progress", "error", err)
@@ -138,6 +134,30 @@ func (w *worker) holdRoot(o *progress.Options) (*os.File, error) {
 	return held, err
 }
 
+// scanAsOwner makes the pod's owner look at the folder of checkpoints, whose paths the owner controls. A
+// Muster of one user looks itself.
+func (w *worker) scanAsOwner(o *progress.Options) {
+	if w.node.homes == nil || o.Checkpoints == "" {
+		return
+	}
+	at := userfiles.Place{Base: o.Checkpoints, OneMount: true}
+	o.Scan = func(skip, most int) ([]progress.Entry, bool, error) {
+		home, err := w.node.home(w.ctx, w.namespace)
+		if err != nil {
+			home = w.node.ownerHome(w.namespace) // the user was removed, or the directory is away
+		}
+		if home == nil {
+			return nil, false, err
+		}
+		list, more, err := home.Scan(w.ctx, at, skip, most)
+		out := make([]progress.Entry, len(list))
+		for i, e := range list {
+			out[i] = progress.Entry(e)
+		}
+		return out, more, err
+	}
+}
+
 // look looks again and again, until the pod has ended or the worker ends.
 func (w *worker) look(o *progress.Observer, v *watching) {
 	defer o.Close()
@@ -150,7 +170,7 @@ func (w *worker) look(o *progress.Observer, v *watching) {
 		case orderly := <-v.end:
 			// Members of a job that are still there go on looking; of those that
 			// end together the last one looks.
-			w.node.savers.remove(w.uid)
+			w.node.savers.Remove(string(w.uid))
 			s := o.Last(clock.Now(), orderly)
 			w.post(func() { v.known, v.over = s, true })
 			return
@@ -244,52 +264,4 @@ func (w *worker) checkpoints() string {
 		}
 	}
 	return ""
-}
-
-// savers knows which pods save in which folder: members of a job share one. Its
-// methods may be called concurrently.
-type savers struct {
-	mu      sync.Mutex
-	folders map[types.UID]string
-}
-
-func newSavers() *savers { return &savers{folders: map[types.UID]string{}} }
-
-func (s *savers) add(pod types.UID, folder string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.folders[pod] = folder
-}
-
-func (s *savers) remove(pod types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.folders, pod)
-}
-
-// leftToOthers says whether a pod leaves a folder to others: to the first, by
-// UID, of those that save there.
-func (s *savers) leftToOthers(pod types.UID, folder string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, here := s.folders[pod]
-	for other, f := range s.folders {
-		if f == folder && other != pod && (!here || other < pod) {
-			return true
-		}
-	}
-	return false
-}
-
-// with tells the pods that save in a folder from others.
-func (s *savers) with(folder string) func(pod string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	pods := map[string]bool{}
-	for pod, f := range s.folders {
-		if f == folder && folder != "" {
-			pods[string(pod)] = true
-		}
-	}
-	return func(pod string) bool { return pods[pod] }
 }

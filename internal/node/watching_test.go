@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -108,30 +106,14 @@ func TestASaveDuringTheNoticeCounts(t *testing.T) {
 	}
 }
 
-// Of the pods that save in one folder one looks at it; of those that end, the
-// last.
-func TestWhoLooksAtAFolder(t *testing.T) {
-	s := newSavers()
-	for _, pod := range []types.UID{"b", "a", "c"} {
-		s.add(pod, "/saves")
-	}
-	s.add("0", "/other")
-	want := func(looks ...types.UID) {
-		t.Helper()
-		for _, pod := range []types.UID{"a", "b", "c"} {
-			if got := !s.leftToOthers(pod, "/saves"); got != slices.Contains(looks, pod) {
-				t.Errorf("%s looks: %v", pod, got)
-			}
-		}
-	}
-	want("a")
-	s.remove("a")
-	want("b")
-	s.remove("c")
-	want("b")
-	s.remove("b")
-	want("a", "b", "c") // whoever is asked last
-	if s.leftToOthers("0", "/other") {
-		t.Error("one who is alone does not look")
+// TestSavesOfOwners: the folder of checkpoints of a user is looked at as the user, who alone may read it.
+func TestSavesOfOwners(t *testing.T) {
+	share := several(t)
+	w := newWorld(t, func(c *Config) { share(c); quick(c) })
+	folder := rig.Folder(t, ada, ada+1, 0o700)
+	pod := w.create(trainee("saves", `echo state > "$MUSTER_ROOT/checkpoints/model.pt"`, folder).by(ada))
+	pod = w.awaitIn(pod.Namespace, "saves", "end, and have saved", func(p *corev1.Pod) bool { return ended(p) && progressOf(p).SavedTime != nil })
+	if got := progressOf(pod); got.SaysSaved || time.Since(got.SavedTime.Time) > time.Minute {
+		t.Errorf("%+v", got)
 	}
 }

@@ -42,10 +42,15 @@ type file struct {
 	temporary bool
 	// dir and name are where it was seen.
 	dir, name string
+	// birth is when it was made, if that is known already; nil: it is not.
+	birth *int64
 }
 
 // born is when the file was made, where the file system knows that; else 0.
 func (x file) born() int64 {
+	if x.birth != nil {
+		return *x.birth
+	}
 	var s unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, filepath.Join(x.dir, x.name), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &s)
 	if err != nil || s.Mask&unix.STATX_BTIME == 0 {
@@ -71,6 +76,9 @@ func (f *finding) newestOf(wanted func(inode, file) bool) (inode, time.Time) {
 type walk struct {
 	root  string
 	stack []level
+	// scan lists the folder in place of the walk, after the entries that skip counts. Nil: it is walked.
+	scan func(skip, most int) ([]Entry, bool, error)
+	skip int
 	// newest and touched are of the walk under way, and last of the whole walk
 	// before it.
 	newest, touched         time.Time
@@ -92,12 +100,15 @@ func (w *walk) close() {
 	for _, l := range w.stack {
 		_ = l.dir.Close()
 	}
-	w.stack = nil
+	w.stack, w.skip = nil, 0
 }
 
 // look goes on with the walk for as many entries as one look may cost. Files
 // that were written after now are taken for not there: a clock was set.
 func (w *walk) look(now time.Time) (finding, error) {
+	if w.scan != nil {
+		return w.scanned(now)
+	}
 	f := finding{files: map[inode]file{}}
 	began := len(w.stack) == 0
 	if began {
@@ -181,8 +192,13 @@ func (w *walk) note(entry os.DirEntry, x file, now time.Time, f *finding) {
 	}
 	x.temporary = x.temporary || info.Size() == 0
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		f.files[inode{s.Dev, s.Ino}] = x
+		w.count(inode{s.Dev, s.Ino}, x, f)
 	}
+}
+
+// count counts one file that may be part of a save.
+func (w *walk) count(id inode, x file, f *finding) {
+	f.files[id] = x
 	w.touched = later(w.touched, x.at)
 	if !x.temporary {
 		w.newest = later(w.newest, x.at)

@@ -43,6 +43,9 @@ type Options struct {
 	Root, Report string
 	// Checkpoints is the folder in which it saves. Empty: none.
 	Checkpoints string
+	// Scan lists the entries of Checkpoints, after the first ones and at most so many, and reports
+	// whether there are more. Nil: the observer walks through the folder itself.
+	Scan func(skip, most int) ([]Entry, bool, error)
 	// PIDs lists the processes that may write there.
 	PIDs func() []int
 	// Others says whether somebody else looks at that folder now, so that this
@@ -74,7 +77,7 @@ type saved struct {
 
 // New returns an observer that has not looked yet.
 func New(o Options) *Observer {
-	return &Observer{options: o, state: o.Known, walk: walk{root: o.Checkpoints}, open: map[inode]time.Time{}}
+	return &Observer{options: o, state: o.Known, walk: walk{root: o.Checkpoints, scan: o.Scan}, open: map[inode]time.Time{}}
 }
 
 // Close gives back what the observer holds open between two looks.

@@ -2,9 +2,12 @@ package progress
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -25,6 +28,43 @@ func newDesk(t *testing.T) *desk {
 	d.o = New(Options{Checkpoints: d.dir, PIDs: func() []int { return []int{os.Getpid()} }})
 	t.Cleanup(d.o.Close)
 	return d
+}
+
+// eachWay runs a test with an observer that walks through the folder, and with one that is told its entries.
+func eachWay(t *testing.T, test func(t *testing.T, d *desk)) {
+	t.Run("walked", func(t *testing.T) { test(t, newDesk(t)) })
+	t.Run("scanned", func(t *testing.T) {
+		d := newDesk(t)
+		d.o.walk.scan = func(skip, most int) ([]Entry, bool, error) { return list(t, d.dir, skip, most) }
+		test(t, d)
+	})
+}
+
+// list lists a folder, as a helper of a user does.
+func list(t *testing.T, dir string, skip, most int) (out []Entry, more bool, err error) {
+	t.Helper()
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		if skip > 0 {
+			skip--
+			return nil
+		}
+		if len(out) == most {
+			more = true
+			return fs.SkipAll
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		at, err := filepath.Rel(dir, path)
+		stat, _ := info.Sys().(*syscall.Stat_t)
+		out = append(out, Entry{Path: at, Device: stat.Dev, Inode: stat.Ino, Changed: changed(info).UnixNano(), Size: info.Size(), Regular: info.Mode().IsRegular()})
+		return err
+	})
+	return out, more, err
 }
 
 // save writes a file that was complete so long before now.
@@ -98,9 +138,10 @@ func TestWhatCountsAsSaved(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDesk(t)
-			tt.make(d)
-			d.want(tt.want)
+			eachWay(t, func(_ *testing.T, d *desk) {
+				tt.make(d)
+				d.want(tt.want)
+			})
 		})
 	}
 }
@@ -253,8 +294,9 @@ func TestWhoSaysThatItSavedIsBelieved(t *testing.T) {
 
 // A folder of very many files costs a bounded amount of work a look, and all of
 // it is seen in time.
-func TestAFolderOfVeryManyFiles(t *testing.T) {
-	d := newDesk(t)
+func TestAFolderOfVeryManyFiles(t *testing.T) { eachWay(t, veryManyFiles) }
+
+func veryManyFiles(t *testing.T, d *desk) {
 	const files = 3 * budget
 	for i := range files {
 		path := filepath.Join(d.dir, fmt.Sprintf("%02d", i%50), fmt.Sprint(i))
@@ -344,5 +386,30 @@ func BenchmarkLookAtTooManyFiles(b *testing.B) {
 	now := time.Now().Add(time.Minute)
 	for b.Loop() {
 		o.Look(now, never)
+	}
+}
+
+// TestScansAreBounded: a folder without end is looked at from its beginning again, and an error of the
+// scan changes nothing.
+func TestScansAreBounded(t *testing.T) {
+	skips, fails := []int{}, false
+	w := walk{scan: func(skip, most int) ([]Entry, bool, error) {
+		skips = append(skips, skip)
+		if fails {
+			return nil, false, fs.ErrPermission
+		}
+		return make([]Entry, most), true, nil
+	}}
+	for range farthest/budget + 2 {
+		if f, err := w.look(time.Now()); err != nil || f.whole {
+			t.Fatalf("%v %v", f.whole, err)
+		}
+	}
+	if last := skips[len(skips)-1]; last != budget || slices.Max(skips) >= farthest {
+		t.Errorf("skipped %v", skips)
+	}
+	fails = true
+	if _, err := w.look(time.Now()); err == nil {
+		t.Error("an error is not told")
 	}
 }
