@@ -97,6 +97,9 @@ type Quotas struct {
 	// Data is for datasets, results of pipelines included. Default: a quarter of the disk
 	// of the data folder.
 	Data resource.Quantity `json:"data,omitzero"`
+	// Files is for the folders of running jobs: emptyDirs, temporary folders and homes, and for claims.
+	// Default: half of the disk of the data folder.
+	Files resource.Quantity `json:"files,omitzero"`
 }
 
 // Guard says which devices of GPUs programs outside of Muster cannot open, and which programs these are.
@@ -242,7 +245,7 @@ func (c Embedded) Validate() error {
 	for _, quota := range []struct {
 		name string
 		size resource.Quantity
-	}{{"code", c.Quotas.Code}, {"data", c.Quotas.Data}} {
+	}{{"code", c.Quotas.Code}, {"data", c.Quotas.Data}, {"files", c.Quotas.Files}} {
 		if !quota.size.IsZero() && quota.size.Value() < 1<<20 {
 			return fmt.Errorf("quotas: %s: %s: give at least 1Mi, such as 20Gi, or leave it out for the default", quota.name, quota.size.String())
 		}

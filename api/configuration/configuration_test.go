@@ -62,6 +62,8 @@ func TestLoad(t *testing.T) {
 		{"quotas", head + "quotas: {code: 5Gi, data: 100Gi}\n", func(c *Embedded) {
 			c.Quotas = Quotas{Code: resource.MustParse("5Gi"), Data: resource.MustParse("100Gi")}
 		}, ""},
+		{"a quota of files", head + "quotas: {files: 50Gi}\n", func(c *Embedded) { c.Quotas.Files = resource.MustParse("50Gi") }, ""},
+		{"hardly a quota of files", head + "quotas: {files: 1k}\n", nil, "quotas: files: 1k: give at least 1Mi"},
 		{"hardly a quota", head + "quotas: {data: 100}\n", nil, "quotas: data: 100: give at least 1Mi"},
 		{"a quota below nothing", head + "quotas: {code: -5Gi}\n", nil, "quotas: code: -5Gi: give at least 1Mi"},
 		{"labels", head + "nodeLabels: {muster.dev/rack: r07, team: a}\n", func(c *Embedded) {

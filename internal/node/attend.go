@@ -34,7 +34,7 @@ func (w *worker) attend(u *unit, adopted bool) {
 		case <-w.ctx.Done():
 			return
 		}
-		w.node.live.remove(p)
+		w.node.live.Remove(p)
 		exit := p.Exit()
 		if exit.Reason != "" && exit.Code == 0 {
 			exit.Code = 137

@@ -132,6 +132,9 @@ type Config struct {
 	// UserProcesses is the highest number of processes and threads of one user there. Default: a
 	// third of what the machine allows.
 	UserProcesses int64
+	// UserDisk is the highest number of bytes that the files of one user there may need below DataDir. 0:
+	// only the space of the disk bounds them.
+	UserDisk int64
 	// Limits says whether the Runtime keeps the limits of containers.
 	Limits limits.Kept
 	// Log takes what a person may need to know. Default: nothing.

@@ -49,10 +49,12 @@ func (w *worker) disconnect() {
 		return
 	}
 	w.disconnected = true
+	evicted := w.reason == reasonEvicted
 	w.task(func() {
 		if err := w.node.removeTemporary(w.ctx, w.namespace, w.uid); err != nil {
 			w.log.Warn("giving back the pod's temporary folders", "error", err)
 		}
+		w.dropFiles(evicted)
 		if w.node.config.Network == nil {
 			return
 		}
@@ -140,7 +142,7 @@ func (w *worker) restoreAttempt(u *unit, p *process.Process) {
 	if live(p) {
 		u.begin(p)
 		u.crashes = p.Spec().Restart
-		w.node.live.add(p)
+		w.node.live.Add(p)
 		return
 	}
 	exit := p.Exit()

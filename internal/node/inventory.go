@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/registry"
 )
 
 // sampleEvery is how often GPUs are looked at.
@@ -122,8 +123,8 @@ func (i *inventory) refresh(ctx context.Context) error {
 	// A process that ended or started while the driver was asked is on one of
 	// the two lists. Those of an earlier Muster's are not registered until a
 	// pod has claimed them.
-	own := i.node.live.holders()
-	holders(own, i.node.inheritedProcesses())
+	own := i.node.live.Holders()
+	registry.AddHolders(own, i.node.inheritedProcesses())
 	devices, err := source.Devices(ctx)
 	if err != nil {
 		return fmt.Errorf("listing GPUs: %w", err)
@@ -132,7 +133,7 @@ func (i *inventory) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sampling GPUs: %w", err)
 	}
-	maps.Copy(own, i.node.live.holders())
+	maps.Copy(own, i.node.live.Holders())
 	foreign := gpu.Outsiders(samples, own, alive)
 	i.mu.Lock()
 	defer i.mu.Unlock()

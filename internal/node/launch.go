@@ -51,7 +51,7 @@ func (w *worker) launch(u *unit) {
 			w.start = now
 		}
 		u.begin(p)
-		w.node.live.add(p)
+		w.node.live.Add(p)
 		w.attend(u, false)
 		w.prune(u)
 	case w.ctx.Err() != nil:

@@ -23,12 +23,14 @@ import (
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/directory"
+	"github.com/muster-dev/muster/internal/node/footprint"
 	"github.com/muster-dev/muster/internal/node/identity"
 	"github.com/muster-dev/muster/internal/node/ledger"
 	"github.com/muster-dev/muster/internal/node/objectcache"
 	"github.com/muster-dev/muster/internal/node/origin"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/progress"
+	"github.com/muster-dev/muster/internal/node/registry"
 	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/node/volume"
@@ -55,17 +57,18 @@ type Node struct {
 	archive   *archive.Archive
 	jobs      *jobs
 	ledger    *ledger.Ledger
-	live      *registry
+	live      *registry.Registry
 	inventory *inventory
 	savers    *progress.Savers
 	origins   *origin.Reader
 	starts    starts
 	recorder  eventrecord.EventRecorder // of pods; set by Run before the first worker
 
-	homes    *userfiles.Homes // nil: Muster has one user
-	started  time.Time
-	capacity corev1.ResourceList
-	apiPort  int
+	homes     *userfiles.Homes // nil: Muster has one user
+	footprint *footprint.Keeper
+	started   time.Time
+	capacity  corev1.ResourceList
+	apiPort   int
 
 	adopted chan struct{}
 	ready   chan struct{}
@@ -116,7 +119,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	n := &Node{
 		config: config, clients: c, capacity: capacity, started: config.Clock.Now(),
 		archive: archive.New(config.archiveDir()),
-		ledger:  ledger.New(), live: newRegistry(), savers: progress.NewSavers(), origins: origin.New(c.Metadata),
+		ledger:  ledger.New(), live: registry.New(), savers: progress.NewSavers(), origins: origin.New(c.Metadata),
 		adopted: make(chan struct{}), ready: make(chan struct{}),
 		workers: map[types.UID]*worker{}, inherited: map[types.UID]*leftover{},
 	}
@@ -143,6 +146,7 @@ func newNode(config Config, c clients) (*Node, error) {
 		n.homes, owner = userfiles.NewHomes(config.usersDir(), config.UserFiles), n.home
 	}
 	n.scratch = scratch.New(scratch.Options{DataDir: config.DataDir, Accounts: config.Accounts, Programs: scratch.Programs(config.Images)})
+	n.footprint = n.newFootprint()
 	n.users = identity.New(identity.Options{Accounts: config.Accounts, Shared: config.Shared, Processes: config.UserProcesses})
 	n.volumes = volume.New(volume.Config{
 		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
@@ -213,6 +217,9 @@ func (n *Node) Run(ctx context.Context) error {
 	n.tasks.Go(func() { n.inventory.run(ctx) })
 	n.tasks.Go(func() { n.jobs.run(ctx) })
 	n.tasks.Go(func() { n.keepImages(ctx) })
+	if n.footprint != nil {
+		n.tasks.Go(func() { n.footprint.Run(ctx) })
+	}
 	if n.config.Network != nil {
 		n.tasks.Go(func() {
 			n.directory.Program(ctx, n.config.Network.SetServices, func(err error) { n.config.Log.Warn("services", "error", err) })

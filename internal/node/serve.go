@@ -136,7 +136,7 @@ func (a api) Dial(ctx context.Context, namespace, name string, port int32) (net.
 // reaches refuses a port of the machine that is not the pod's: one that the pod does not declare, and
 // that no process of it listens on.
 func (n *Node) reaches(pod *corev1.Pod, port int32) error {
-	if admission.Declares(pod, port) || hostport.Served(port, n.live.pidsOf(func(uid string) bool { return uid == string(pod.UID) })) {
+	if admission.Declares(pod, port) || hostport.Served(port, n.live.PIDsOf(func(uid string) bool { return uid == string(pod.UID) })) {
 		return nil
 	}
 	return fmt.Errorf("no process of the pod %s/%s listens on port %d of the machine, and the pod does not declare it: give it in containerPort", pod.Namespace, pod.Name, port)

@@ -104,7 +104,7 @@ func (w *worker) beginWatching() {
 	v.shown = bulletin.Of(o.Known, v.since)
 	w.watching = v
 	w.node.savers.Add(string(w.uid), o.Checkpoints)
-	o.PIDs = func() []int { return w.node.live.pidsOf(w.node.savers.With(o.Checkpoints)) }
+	o.PIDs = func() []int { return w.node.live.PIDsOf(w.node.savers.With(o.Checkpoints)) }
 	o.Others = func() bool { return w.node.savers.LeftToOthers(string(w.uid), o.Checkpoints) }
 	w.task(func() {
 		defer w.node.savers.Remove(string(w.uid))

@@ -66,6 +66,7 @@ type worker struct {
 	over         bool
 	reason       string
 	message      string
+	hurried      bool // the disk is short of space: its containers end within hurry
 	sent         *corev1.PodStatus
 	acked        *corev1.PodStatus
 	// enforcement is whether the pod's share of a GPU is enforced, once a

@@ -35,6 +35,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/subordinate"
 	"github.com/muster-dev/muster/internal/node/userfiles"
+	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/people/frontproxy"
 	"github.com/muster-dev/muster/internal/people/owner"
 	"github.com/muster-dev/muster/internal/people/peer"
@@ -175,6 +176,7 @@ func (m *machine) keepApart(c *node.Config) {
 		return
 	}
 	c.Shared, c.UserFiles, c.UserProcesses = true, m.several.files, m.config.UserProcesses
+	c.UserDisk = m.userDisk()
 	c.Tenant = func(namespace string) network.Tenant {
 		uid, _ := owner.Of(namespace) // pods of other namespaces do not start
 		return network.Tenant{Namespace: namespace, UID: uid}
@@ -187,6 +189,19 @@ func (m *machine) keepApart(c *node.Config) {
 		uid, gid := user.Numbers()
 		return m.several.ranges.Users(uid, gid)
 	}
+}
+
+// userDisk is the most bytes that the files of one user may have: by default half of the disk.
+func (m *machine) userDisk() int64 {
+	if most := m.config.Quotas.Files.Value(); most > 0 {
+		return most
+	}
+	size, _, err := osfile.Space(string(m.home))
+	if err != nil {
+		m.log.Warn("measuring the disk: files of users have no quota", "error", err)
+		return 0
+	}
+	return size / 2
 }
 
 // openDoor opens the socket of the machine to its users. Call it once the S3 gateway listens. The group

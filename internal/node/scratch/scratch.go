@@ -243,15 +243,16 @@ func (s *Scratch) Remove(ctx context.Context, pod types.UID) error {
 
 // Folder is that of a pod.
 func (s *Scratch) Folder(pod types.UID) string {
-	return filepath.Join(s.options.DataDir, "tmp", short(pod))
+	return filepath.Join(s.options.DataDir, "tmp", Name(pod))
 }
 
 // Place is the folder of a pod in a user's home.
 func (s *Scratch) Place(home *userfiles.Home, pod types.UID) userfiles.Place {
-	return home.Place("tmp", short(pod))
+	return home.Place("tmp", Name(pod))
 }
 
-func short(pod types.UID) string {
+// Name is the name of a pod's folder in tmp.
+func Name(pod types.UID) string {
 	sum := sha256.Sum256([]byte(pod))
 	return hex.EncodeToString(sum[:6])
 }
