@@ -35,6 +35,8 @@ type Options struct {
 	// Owner returns the user to whom a namespace belongs, on a machine that several users share. Nil: Muster
 	// has one user.
 	Owner func(ctx context.Context, namespace string) (confinement.User, error)
+	// Refuse returns why nothing is built for a namespace now; empty: nothing is against it. Nil: nothing ever is.
+	Refuse func(namespace string) string
 	// Environ are Muster's own variables. Builds get some of them, such as the index of
 	// packages. Default: [os.Environ].
 	Environ []string
@@ -304,6 +306,11 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	key := python.key(text, contents...)
 	if path, ok := reserve(b.home(key), b.opts.Now()); ok {
 		return State{Phase: Ready, Key: key, Path: path, Message: "ready, Python " + python.Version}, nil
+	}
+	if b.opts.Refuse != nil {
+		if why := b.opts.Refuse(r.Namespace); why != "" {
+			return State{Key: key}, errors.New(why)
+		}
 	}
 	free, err := b.slots.take(ctx, r.Namespace, func() {
 		tell(State{Phase: Building, Key: key, Message: "waiting for another environment to be built"})

@@ -133,3 +133,16 @@ func TestManyRequestsOfOneNamespace(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestRefusedBuilds: nothing is built for a namespace that may not have more, and it is told why.
+func TestRefusedBuilds(t *testing.T) {
+	r := start(t, Options{Refuse: func(namespace string) string {
+		return map[string]string{"full": "the files of ann have too much"}[namespace]
+	}})
+	if s, _ := r.settled(t, Request{Namespace: "full", Requirements: "six==1.16.0"}); s.Phase != Failed || s.Message != "the files of ann have too much" {
+		t.Errorf("%+v", s)
+	}
+	if list, err := os.ReadDir(r.opts.Dir); err != nil || len(list) > 0 {
+		t.Errorf("there are %v, %v", list, err)
+	}
+}

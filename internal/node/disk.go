@@ -3,13 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
-	"math"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/footprint"
 	"github.com/muster-dev/muster/internal/people/owner"
 )
@@ -24,7 +23,7 @@ func (n *Node) newFootprint() *footprint.Keeper {
 	}
 	return footprint.New(footprint.Options{
 		Users: n.homes.Users, Quota: n.config.UserDisk, Clock: n.config.Clock, Log: n.config.Log,
-		Measure: footprint.Measurer(n.homes, n.config.volumesDir()),
+		Measure: footprint.Measurer(n.homes, n.config.volumesDir(), filepath.Join(n.config.DataDir, "environments")),
 		Short:   func() int64 { return footprint.Short(n.config.DataDir) },
 		Running: func(uid uint32) []string { return n.live.PodsIn(owner.Namespace(uid)) },
 		Evict:   func(pod, message string, short bool) { n.evict(types.UID(pod), message, short) },
@@ -72,13 +71,11 @@ func (w *worker) dropFiles(evicted bool) {
 	}
 }
 
-// roomFor refuses the pods of a user with too many files.
-func (n *Node) roomFor(owner *admission.Owner) *admission.Refusal {
-	if n.footprint == nil || owner == nil || owner.UID < 0 || owner.UID > math.MaxUint32 {
-		return nil
+// Refusal is why a user with too many files gets nothing new in the namespace; empty: nothing is against it.
+func (n *Node) Refusal(namespace string) string {
+	uid, ok := owner.Of(namespace)
+	if n.footprint == nil || !ok {
+		return ""
 	}
-	if why := n.footprint.Refusal(uint32(owner.UID)); why != "" {
-		return &admission.Refusal{Field: "spec", Message: why, Passing: true}
-	}
-	return nil
+	return n.footprint.Refusal(uid)
 }

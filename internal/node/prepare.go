@@ -231,8 +231,8 @@ func (w *worker) trouble(reason string, err error) {
 // admit decides whether the pod can run here and, if so, gives it what it
 // names. It waits for what another pod is just giving back.
 func (n *Node) admit(ctx context.Context, pod *corev1.Pod, job types.UID, owner *admission.Owner) *admission.Refusal {
-	if refusal := n.roomFor(owner); refusal != nil {
-		return refusal
+	if why := n.Refusal(pod.Namespace); why != "" {
+		return &admission.Refusal{Field: "metadata.namespace", Message: why, Passing: true}
 	}
 	deadline := n.config.Clock.After(patience)
 	for {

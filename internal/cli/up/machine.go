@@ -207,7 +207,7 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	if err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.kept.snapshots, Netrc: m.netrc, Owner: m.ownerOf(), Builds: m.builds(), Log: m.log})
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.kept.snapshots, Netrc: m.netrc, Owner: m.ownerOf(), Builds: m.builds(), Refuse: m.refuse, Log: m.log})
 	return err
 }
 
@@ -235,6 +235,7 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.several.refusal = n.Refusal
 	m.stages = m.makeGallery()
 	m.outfitter = outfitter.New(m.builder, m.stages)
 	controllers, err := m.makeManager()

@@ -56,6 +56,8 @@ type several struct {
 	ranges *subordinate.Table
 	// noConsole says why there is no console.
 	noConsole error
+	// refusal is why a namespace may not have more files, once there is a node.
+	refusal func(namespace string) string
 	// inherits is the namespace of the user to whom the folder of a Muster of one user goes.
 	inherits string
 }
@@ -152,6 +154,14 @@ func (m *machine) builds() int {
 		return 2
 	}
 	return 1
+}
+
+// refuse is why no environment is built for a namespace now; empty: nothing is against it.
+func (m *machine) refuse(namespace string) string {
+	if m.several.refusal == nil {
+		return ""
+	}
+	return m.several.refusal(namespace)
 }
 
 // claimOwner is that of claims of volumes; nil: Muster has one user.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/node/footprint"
 	"github.com/muster-dev/muster/internal/node/rig"
+	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/userfiles"
 	"github.com/muster-dev/muster/internal/room"
 )
@@ -126,5 +127,41 @@ func TestOneUserFillsTheDisk(t *testing.T) {
 	must(t, home.Remove(t.Context(), home.Place("pods", "loud")))
 	if footprint.Short(disk) > 0 {
 		t.Error("the disk is short after the removal")
+	}
+}
+
+// TestMeasurer counts pods, temporary folders, claims and environments of a user, and nothing of others.
+func TestMeasurer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: files of other users")
+	}
+	dir := rig.Passable(t)
+	helpers := userfiles.New(userfiles.Options{Program: rig.Shim(t)})
+	t.Cleanup(helpers.Close)
+	homes := userfiles.NewHomes(filepath.Join(dir, "users"), helpers)
+	const each = 1 << 20
+	put := func(uid int, path string) {
+		t.Helper()
+		must(t, os.MkdirAll(filepath.Dir(path), 0o711))
+		must(t, errors.Join(os.WriteFile(path, make([]byte, each), 0o600), os.Chown(path, uid, uid), os.Chown(filepath.Dir(path), uid, uid)))
+	}
+	for _, uid := range []uint32{loud, quiet} {
+		home, err := homes.Of(userfiles.User{UID: uid, GID: uid + 1})
+		must(t, err)
+		must(t, errors.Join(home.MakeAll(t.Context(), home.Place("pods", "pod"), 0o700), home.MakeAll(t.Context(), home.Place("tmp", scratch.Name("pod")), 0o700)))
+		at := home.Place().String()
+		for _, path := range []string{
+			at + "/pods/pod/file", at + "/tmp/" + scratch.Name("pod") + "/file", at + "/own/file",
+			fmt.Sprintf("%s/volumes/u-%d/claim-uid/file", dir, uid), fmt.Sprintf("%s/environments/key-%d/venv/file", dir, uid),
+		} {
+			put(int(uid), path)
+		}
+	}
+	put(0, dir+"/environments/shared/venv/file")
+	got, err := footprint.Measurer(homes, dir+"/volumes", dir+"/environments")(t.Context(), loud)
+	must(t, err)
+	const slack = 64 << 10 // folders
+	if got.Bytes < 5*each || got.Bytes > 5*each+slack || got.Pods["pod"] < 2*each || got.Pods["pod"] > 2*each+slack || got.Partial {
+		t.Errorf("%+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,14 +23,18 @@ type Folders struct {
 	Temporary func(pod string) string
 	// Claims is the folder of root's with the folders of the user's claims; empty: there is none.
 	Claims string
+	// Environments is the folder of root's with all environments. Those of the user, UID, count.
+	Environments string
+	UID          uint32
 }
 
 // Measurer returns the Measure of [Options] for users with homes. Volumes has a folder of claims for each
-// namespace.
-func Measurer(homes *userfiles.Homes, volumes string) func(ctx context.Context, uid uint32) (Usage, error) {
+// namespace, and environments a folder for each environment; both are root's.
+func Measurer(homes *userfiles.Homes, volumes, environments string) func(ctx context.Context, uid uint32) (Usage, error) {
 	return func(ctx context.Context, uid uint32) (Usage, error) {
 		return Measure(ctx, Folders{
 			Home: homes.Kept(uid), Claims: filepath.Join(volumes, owner.Namespace(uid)),
+			Environments: environments, UID: uid,
 			Temporary: func(pod string) string { return scratch.Name(types.UID(pod)) },
 		})
 	}
@@ -53,7 +58,7 @@ func Measure(ctx context.Context, f Folders) (Usage, error) {
 	if _, err := f.each(ctx, &u, "", func(string) string { return "" }); err != nil {
 		return u, err
 	}
-	return u, f.claims(ctx, &u)
+	return u, errors.Join(f.claims(ctx, &u), f.environments(ctx, &u))
 }
 
 // each measures the entries of a folder of the home, and returns their names.
@@ -100,6 +105,29 @@ func (f Folders) claims(ctx context.Context, u *Usage) error {
 	for _, e := range list {
 		at := userfiles.Place{Base: filepath.Join(f.Claims, e.Name()), NoLinks: true, OneMount: true}
 		if err := f.measure(ctx, u, at, ""); err != nil && !errors.Is(err, fs.ErrPermission) { // an earlier owner's
+			return err
+		}
+	}
+	return nil
+}
+
+// environments measures those that were built as the user. Each is a folder of root's, with folders that are
+// the user's. Those that users share belong to no user.
+func (f Folders) environments(ctx context.Context, u *Usage) error {
+	paths, err := filepath.Glob(filepath.Join(f.Environments, "*", "*"))
+	if err != nil || f.Environments == "" {
+		return err
+	}
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		if err != nil { // removed meanwhile
+			continue
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != f.UID || !info.IsDir() {
+			continue
+		}
+		// While Muster writes, the user may not enter.
+		if err := f.measure(ctx, u, userfiles.Place{Base: path, NoLinks: true, OneMount: true}, ""); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}
