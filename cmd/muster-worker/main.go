@@ -1,8 +1,9 @@
 // Command muster-worker is what runs in images where muster itself cannot, whatever they
 // have. It is a member of the job that computes a stage of a pipeline: it takes datums,
 // or starts one member of a training stage, or is one of a Spark stage; or it serves,
-// beside any member, data that is read as it is asked for. Packages worker, spark and
-// ondemand say what it does.
+// beside any member, data that is read as it is asked for. Where users share a machine it also
+// looks, as the owner of a stage, at the programs that count for results. Packages worker, spark,
+// ondemand and programs say what it does.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/agent/ondemand"
 	"github.com/muster-dev/muster/internal/foreman/worker"
+	"github.com/muster-dev/muster/internal/pipeline/programs"
 	"github.com/muster-dev/muster/internal/spark"
 )
 
@@ -31,6 +33,8 @@ func run(ctx context.Context, args []string) int {
 	switch verb {
 	case spark.Verb:
 		return spark.Main(ctx, args[1:], os.TempDir(), os.Stdout, os.Stderr)
+	case programs.Verb:
+		return programs.Main(ctx, args[1:], os.Stdout)
 	case ondemand.Verb:
 		return ondemand.Main(ctx, args[1:], os.Stderr)
 	}

@@ -36,13 +36,13 @@ func (d *Door) passShift(w http.ResponseWriter, r *http.Request, caller Caller) 
 	}
 	in := r.Clone(r.Context())
 	in.URL.Path, in.URL.RawPath = shift.Path+rest, ""
-	introduce(in.Header, who, work)
+	Introduce(in.Header, who, work)
 	handler.ServeHTTP(w, in)
 	return nil
 }
 
-// introduce says who a pod is that computes a work, whatever was said before.
-func introduce(header http.Header, pod *corev1.Pod, work string) {
+// Introduce says who a pod is that computes a work, whatever was said before.
+func Introduce(header http.Header, pod *corev1.Pod, work string) {
 	for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader, shift.JobHeader, shift.AttemptHeader} {
 		header.Del(name)
 	}

@@ -372,7 +372,7 @@ func TestAsk(t *testing.T) {
 		"fails":  {askTimeout, "sorry", "exit code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said, err := askAsJob(t.Context(), at, nil, c.limit, filepath.Join(programs, name))
+			said, err := askAsJob(t.Context(), at, nil, bounds{c.limit, maxSaid}, filepath.Join(programs, name))
 			if !strings.Contains(said, c.says) || len(said) > maxSaid || strings.Contains(said, "hush") {
 				t.Errorf("it says %d bytes: %.200q", len(said), said)
 			}
@@ -383,7 +383,7 @@ func TestAsk(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := askAsJob(ctx, at, nil, askTimeout, filepath.Join(programs, "env")); !errors.Is(err, context.Canceled) {
+	if _, err := askAsJob(ctx, at, nil, bounds{askTimeout, maxSaid}, filepath.Join(programs, "env")); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -94,7 +94,7 @@ func (f *firstBytes) Write(p []byte) (int, error) {
 
 // probeAsJob is probe for an interpreter that a job brings along.
 func probeAsJob(ctx context.Context, place *confinement.Confinement, user *confinement.User, python string) (interpreter, error) {
-	said, err := askAsJob(ctx, place, user, probeTimeout, python, "-I", "-c", describe)
+	said, err := askAsJob(ctx, place, user, bounds{probeTimeout, maxSaid}, python, "-I", "-c", describe)
 	if err != nil {
 		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, brief(lastLines(said, 3)))
 	}
@@ -102,27 +102,34 @@ func probeAsJob(ctx context.Context, place *confinement.Confinement, user *confi
 }
 
 // Ask runs a program that a job brings along, with the files, the user and the variables of the
-// job's members, and returns its output. Ask ends the program with an error after two minutes, or after
-// 64 KiB of output.
-func (b *Builder) Ask(ctx context.Context, argv ...string) (string, error) {
-	if b.opts.Owner != nil {
-		return "", errors.New("no user was named whose program it is")
+// job's members, and returns its output. The job is one of the namespace. Ask ends the program with an error after two minutes, or after
+// 1 MiB of output.
+func (b *Builder) Ask(ctx context.Context, namespace string, argv ...string) (string, error) {
+	user, err := b.owner(ctx, namespace)
+	if err != nil {
+		return "", fmt.Errorf("finding the user of namespace %s: %w", namespace, err)
 	}
-	return askAsJob(ctx, b.opts.Place, nil, askTimeout, argv...)
+	return askAsJob(ctx, b.opts.Place, user, bounds{askTimeout, maxTold}, argv...)
 }
 
-func askAsJob(ctx context.Context, place *confinement.Confinement, user *confinement.User, limit time.Duration, argv ...string) (string, error) {
+// bounds are the longest time of a program that a job brings along, and of its output in bytes.
+type bounds struct {
+	time time.Duration
+	said int
+}
+
+func askAsJob(ctx context.Context, place *confinement.Confinement, user *confinement.User, most bounds, argv ...string) (string, error) {
 	if place == nil {
 		return "", errNoPlace
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	bounded, cancel := context.WithTimeoutCause(ctx, most.time, fmt.Errorf("no answer within %s", most.time))
 	defer cancel()
 	bounded, stop := context.WithCancelCause(bounded)
 	defer stop(nil)
 	var said strings.Builder
 	err := place.Run(bounded, confinement.Program{Argv: argv, Env: memberEnviron(os.LookupEnv, user), AsJob: true, User: user}, func(line string) {
-		if said.Len()+len(line) >= maxSaid {
-			stop(errTalks)
+		if said.Len()+len(line) >= most.said {
+			stop(fmt.Errorf("it printed more than %d bytes instead of an answer", most.said))
 			return
 		}
 		said.WriteString(line + "\n")
@@ -153,12 +160,12 @@ const (
 	askTimeout = 2 * time.Minute
 	// maxSaid bounds the output of a program that describes itself, in bytes.
 	maxSaid = 64 << 10
+	// maxTold bounds the output of programs of [Builder.Ask], in bytes: the packages of an environment are
+	// some hundred KiB at most.
+	maxTold = 1 << 20
 	// maxAnswer bounds each part of the description of an interpreter, in bytes.
 	maxAnswer = 4096
 )
-
-// errTalks is the error of a program that prints too much.
-var errTalks = fmt.Errorf("it printed more than %d bytes instead of an answer", maxSaid)
 
 // described reads how an interpreter describes itself. The interpreter may be any program of a
 // user, and parts of the answer become the status of an object.

@@ -96,6 +96,8 @@ type Config struct {
 	Data volume.Data
 	// Mounts serves data volumes that are read as they are asked for. Nil: none are.
 	Mounts volume.Mounts
+	// Stages serves stage volumes, on a machine that several users share. Nil: none are.
+	Stages volume.Stages
 	// LookEvery is how often each pod is asked how far it is and when its work
 	// was saved, and how often at most that is written to the API. Default:
 	// 15 s.

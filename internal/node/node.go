@@ -150,7 +150,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	n.users = identity.New(identity.Options{Accounts: config.Accounts, Shared: config.Shared, Processes: config.UserProcesses})
 	n.volumes = volume.New(volume.Config{
 		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
-		Environments: config.Environments, Code: config.Code, Data: config.Data, Mounts: config.Mounts,
+		Environments: config.Environments, Code: config.Code, Data: config.Data, Mounts: config.Mounts, Stages: config.Stages,
 		Allocatable: n.allocatable(), Now: config.Clock.Now, MemoryDir: config.memoryDir(),
 		Owner: owner,
 	})

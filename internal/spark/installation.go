@@ -119,7 +119,10 @@ func Find(ctx context.Context, where Where) (*Installation, error) {
 func (w Where) ask(ctx context.Context, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	path, err := exec.LookPath(name)
+	path, err := name, error(nil)
+	if w.Run == nil || !filepath.IsAbs(name) { // Run may see files that this process does not
+		path, err = exec.LookPath(name)
+	}
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return "", &lackError{err}
 	}

@@ -215,7 +215,11 @@ func (m *machine) prepareStores() (err error) {
 	if err := m.kept.open(context.Background()); err != nil {
 		return err
 	}
-	m.foreman, err = foreman.New(foreman.Options{Dir: m.path("pipelines"), Log: m.log})
+	arrivals, err := m.arrivals()
+	if err != nil {
+		return err
+	}
+	m.foreman, err = foreman.New(foreman.Options{Dir: m.path("pipelines"), Arrivals: arrivals, Log: m.log})
 	return err
 }
 
@@ -374,7 +378,9 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 
 		UserProcesses: m.config.UserProcesses,
 	}
-	m.keepApart(&config)
+	if err := m.keepApart(&config); err != nil {
+		return nil, err
+	}
 	if m.tier == node.Isolated {
 		if err := m.openNetwork(ctx); err != nil {
 			return nil, err
@@ -435,9 +441,7 @@ func (m *machine) close() error {
 	if m.gpus != nil {
 		errs = append(errs, m.gpus.Close())
 	}
-	if m.several.files != nil {
-		m.several.files.Close()
-	}
+	m.several.close()
 	if m.users != nil {
 		m.users.Close()
 	}

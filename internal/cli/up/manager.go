@@ -30,7 +30,7 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		Pipelines: &pipeline.Machine{
 			Store: m.kept.results, Foreman: m.foreman, Sources: m.kept.sources, Environments: m.kept.outfit(m.outfitter),
 			Unmountable: unmountable(m.tier), Interpreter: m.interpreter.Describe, Run: prepared{m.builder}.run, Program: program, Worker: m.worker, Images: m.stages, Transcript: m.printed,
-			Shared: m.shared, KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
+			Shared: m.shared, Egress: m.copies(), KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
 		},
 		NodeName:         nodeName(),
 		DefaultScheduler: true,

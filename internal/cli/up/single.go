@@ -65,8 +65,8 @@ func (p prepared) Path(_, key string) (string, error) { return p.builder.Path(ke
 func (p prepared) Bench(_, key, who string) (string, error) { return p.builder.Bench(key, who) }
 
 // run is pipeline.Machine.Run.
-func (p prepared) run(ctx context.Context, _ string, argv ...string) (string, error) {
-	return p.builder.Ask(ctx, argv...)
+func (p prepared) run(ctx context.Context, namespace string, argv ...string) (string, error) {
+	return p.builder.Ask(ctx, namespace, argv...)
 }
 
 // oneScope is [reading.Options.Scope], and [roster.Order.Source]: all namespaces share what

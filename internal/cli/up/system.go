@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,9 +24,12 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/top"
+	"github.com/muster-dev/muster/internal/cli/up/posts"
 	"github.com/muster-dev/muster/internal/cli/up/stores"
 	"github.com/muster-dev/muster/internal/cli/website"
+	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/dataset/egress"
 	"github.com/muster-dev/muster/internal/door"
 	"github.com/muster-dev/muster/internal/door/receiver"
 	"github.com/muster-dev/muster/internal/environment/confinement"
@@ -58,6 +63,8 @@ type several struct {
 	noConsole error
 	// refusal is why a namespace may not have more files, once there is a node.
 	refusal func(namespace string) string
+	// posts let pods of stages reach the foreman.
+	posts *posts.Posts
 	// inherits is the namespace of the user to whom the folder of a Muster of one user goes.
 	inherits string
 }
@@ -111,6 +118,16 @@ func (m *machine) prepareSeveral(shim string) (err error) {
 	m.several.files = userfiles.New(userfiles.Options{Program: shim})
 	m.several.ranges, err = subordinate.Open(subordinate.Options{Path: m.path("subordinate.json"), Layers: containerdRoot})
 	return err
+}
+
+// close ends what prepareSeveral and keepApart began.
+func (s *several) close() {
+	if s.posts != nil {
+		s.posts.Close()
+	}
+	if s.files != nil {
+		s.files.Close()
+	}
 }
 
 // containerdRoot is the default folder of containerd's layers.
@@ -181,10 +198,15 @@ func (m *machine) names() snapshot.Names {
 }
 
 // keepApart makes the node run pods as their users.
-func (m *machine) keepApart(c *node.Config) {
+func (m *machine) keepApart(c *node.Config) (err error) {
 	if !m.shared {
-		return
+		return nil
 	}
+	m.several.posts, err = posts.New(posts.Options{Dir: m.path("posts"), Worker: m.worker, Serve: m.foreman.HandlerFor, Log: m.log})
+	if err != nil {
+		return err
+	}
+	c.Stages = m.several.posts
 	c.Shared, c.UserFiles, c.UserProcesses = true, m.several.files, m.config.UserProcesses
 	c.UserDisk = m.userDisk()
 	c.Tenant = func(namespace string) network.Tenant {
@@ -199,6 +221,40 @@ func (m *machine) keepApart(c *node.Config) {
 		uid, gid := user.Numbers()
 		return m.several.ranges.Users(uid, gid)
 	}
+	return nil
+}
+
+// copies bounds copies of outputs to buckets. Users name the addresses, and Muster connects as root: to none of
+// this machine's own. Nil: Muster has one user.
+func (m *machine) copies() *pipeline.Egress {
+	if !m.shared {
+		return nil
+	}
+	guard := &egress.Guard{}
+	return &pipeline.Egress{AtOnce: copiesAtOnce, Copies: egress.Options{
+		Transport: guard.Transport(), AtOnce: copiesAtOnce, Pace: egress.Pace{Bytes: 1 << 20, In: 2 * time.Minute}, Buffers: egress.NewBuffers(copyBuffers),
+	}}
+}
+
+const (
+	// copiesAtOnce is the number of copies at a time, each of another user, and of files of each.
+	copiesAtOnce = 4
+	// copyBuffers bounds the memory of the parts of large files, in bytes.
+	copyBuffers = 256 << 20
+)
+
+// arrivals is the number of bytes that workers may have brought to the foreman's folder, which is root's, and
+// that are not in a store yet: a quarter of the file system. One user has half of it at most. 0: Muster has one
+// user, who may fill the disk.
+func (m *machine) arrivals() (int64, error) {
+	if !m.shared {
+		return 0, nil
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(string(m.home), &disk); err != nil {
+		return 0, fmt.Errorf("measuring the disk of %s: %w", m.home, err)
+	}
+	return int64(disk.Blocks) * disk.Bsize / 4, nil
 }
 
 // userDisk is the most bytes that the files of one user may have: by default half of the disk.

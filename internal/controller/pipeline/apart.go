@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,30 @@ const (
 	scratchDir = v1alpha1.PodRoot + "/datums"
 	// datumDir is where members of a training stage find the one datum.
 	datumDir = v1alpha1.PodRoot + "/datum"
+	// workerFile is the program of workers in a post of v1alpha1.StageDriver.
+	workerFile = postDir + "/muster-worker"
 )
+
+// carries says that files of every datum go between the foreman and programs through workers, and members
+// of training and Spark have folders of their own.
+func (m *Machine) carries() bool { return m.Elsewhere || m.Shared }
+
+// seen is a path below v1alpha1.PodRoot as the words and variables of a member name it. On a machine that
+// users share, a member need not be in an image, and in the plain tier nothing is mounted.
+func (m *Machine) seen(at string) string {
+	if !m.Shared {
+		return at
+	}
+	return "$(" + v1alpha1.EnvRoot + ")" + strings.TrimPrefix(at, v1alpha1.PodRoot)
+}
+
+// where says for a message where files are carried.
+func (m *Machine) where() string {
+	if m.Shared {
+		return "where users share one Muster"
+	}
+	return "on a cluster"
+}
 
 // imageOf is the image that a stage's programs run in; empty: none.
 func (m *Machine) imageOf(stage *pipeline.Stage) string {
@@ -69,11 +93,8 @@ func (m *Machine) imageOf(stage *pipeline.Stage) string {
 func (m *Machine) cannot(stage *pipeline.Stage) string {
 	image, packages := m.imageOf(stage), packaged(environmentOf(stage))
 	switch {
-	case m.Shared:
-		// Stages share folders with the foreman, who is root, until their files go through the worker.
-		return "stages do not run yet where several users share one Muster (--system): run the pipeline in a Muster of your own"
-	case m.Elsewhere && stage.Spec.Training != nil && wordless(stage.Spec.Training) != "":
-		return "training: role " + wordless(stage.Spec.Training) + " names no program: on a cluster it is started by one of Muster's, which does not know the image's own: give command or script"
+	case m.carries() && stage.Spec.Training != nil && wordless(stage.Spec.Training) != "":
+		return "training: role " + wordless(stage.Spec.Training) + " names no program: " + m.where() + " it is started by one of Muster's, which does not know the image's own: give command or script"
 	case m.Elsewhere && image == "":
 		return "environment.image: it names none, and this cluster has none for such stages: name one, or have one set for all (muster serve --default-image IMAGE)"
 	case m.rules().Off && stage.Spec.Output != nil && stage.Spec.Output.Egress != "":
@@ -121,16 +142,18 @@ func (c *Runs) inImage(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 func (m *Machine) apart(job *v1alpha1.TrainingJob, work, tag string, gpus float64) {
 	role := &job.Spec.Roles[0]
 	program := path.Join(programDir, filepath.Base(m.Worker))
-	if m.Elsewhere {
+	if m.carries() {
 		showPost(role, work, tag)
-		program = path.Join(postDir, "muster-worker")
+		program = m.seen(workerFile)
 	} else {
 		show(role, "bin", programDir, true, hostFolder(filepath.Dir(m.Worker)))
 		show(role, "foreman", postDir, true, hostFolder(m.Foreman.Post(work)))
+	}
+	if !m.Elsewhere {
 		// What was looked up is what is run.
 		into(role).ImagePullPolicy = corev1.PullIfNotPresent
 	}
-	role.Command = []string{program, "--post", postDir, "--work", work, "--scratch", scratchDir, "--gpus", strconv.FormatFloat(gpus, 'f', -1, 64)}
+	role.Command = []string{program, "--post", m.seen(postDir), "--work", work, "--scratch", m.seen(scratchDir), "--gpus", strconv.FormatFloat(gpus, 'f', -1, 64)}
 	var most *resource.Quantity
 	if !m.Scratch.IsZero() {
 		limit := m.Scratch.DeepCopy()

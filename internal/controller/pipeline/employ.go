@@ -91,7 +91,7 @@ func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1
 		}
 		s.end(v1alpha1.RunFailed, "its job %s failed: %s", job.Name, job.Status.Message)
 	case v1alpha1.JobSucceeded:
-		if job.Status.DrainedTime == nil && (s.stage.Spec.Spark != nil || c.deps.Machine.Elsewhere && s.stage.Whole()) {
+		if job.Status.DrainedTime == nil && (s.stage.Spec.Spark != nil || c.deps.Machine.carries() && s.stage.Whole()) {
 			s.status.Message += "; its members are ending" // until then they may write
 			return 0, nil
 		}

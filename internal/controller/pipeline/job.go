@@ -138,8 +138,8 @@ func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, 
 		spec.BackoffLimit = &backoff
 	}
 	switch {
-	case m.Elsewhere:
-		datum = lend(job, workName(run, stage.Name), mountOf(stage), nil)
+	case m.carries():
+		datum = m.lend(job, workName(run, stage.Name), mountOf(stage), nil)
 	case apart:
 		if err := errors.Join(shared(job, datum, 0o755), appear(job, stage, datum, datumDir)); err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ func (c *Runs) sweep(ctx context.Context) {
 	for i := range list.Items {
 		there[string(list.Items[i].UID)] = true
 	}
-	if c.deps.Machine.Elsewhere {
+	if c.deps.Machine.carries() {
 		if err := c.sweepParts(ctx, there); err != nil {
 			logf.FromContext(ctx).Error(err, "what members of stages wrote that are gone is removed at the next start")
 		}

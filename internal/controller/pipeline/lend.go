@@ -43,7 +43,7 @@ const (
 // files of the datum, and sends what the member wrote. Duties are, by roles, what members
 // are to one another (package worker). At mount, unless that is empty, the files appear by
 // their names. It returns where members find them.
-func lend(job *v1alpha1.TrainingJob, work, mount string, duties map[string][]string) string {
+func (m *Machine) lend(job *v1alpha1.TrainingJob, work, mount string, duties map[string][]string) string {
 	tag := rand.Text()
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
@@ -58,7 +58,7 @@ func lend(job *v1alpha1.TrainingJob, work, mount string, duties map[string][]str
 		longer := grace + sending
 		pod.TerminationGracePeriodSeconds = &longer
 		starts := []string{
-			postDir + "/muster-worker", "member", "--post", postDir, "--work", work, "--datum", datumDir, "--grace", strconv.FormatInt(grace, 10) + "s",
+			m.seen(workerFile), "member", "--post", m.seen(postDir), "--work", work, "--datum", m.seen(datumDir), "--grace", strconv.FormatInt(grace, 10) + "s",
 		}
 		if mount != "" {
 			show(role, shownVolume, mount, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
@@ -68,7 +68,7 @@ func lend(job *v1alpha1.TrainingJob, work, mount string, duties map[string][]str
 		role.Script = ""
 		pod.Containers[0].Command, pod.Containers[0].Args = nil, nil
 	}
-	return datumDir
+	return m.seen(datumDir)
 }
 
 // tagOf is what tells a job whose members a stage's files are lent to from those before
@@ -180,7 +180,7 @@ const PartsDataset = "muster-parts"
 // keeping has what members of the job of a stage wrote be in the store until the stage
 // has ended, since whoever gives out its files may be another manager by then.
 func (c *Runs) keeping(w *work, name string, spec *foreman.Spec) {
-	if !c.deps.Machine.Elsewhere {
+	if !c.deps.Machine.carries() {
 		return
 	}
 	spec.Keep = func(ctx context.Context, member, folder string) error {
@@ -280,7 +280,7 @@ func (c *Runs) forgetParts(ctx context.Context, namespace, name string) error {
 func (c *Runs) tidyParts(ctx context.Context, run *v1alpha1.PipelineRun) error {
 	var errs []error
 	for i := range run.Spec.Stages {
-		if stage := &run.Spec.Stages[i]; c.deps.Machine.Elsewhere && (stage.Training != nil || stage.Spark != nil) {
+		if stage := &run.Spec.Stages[i]; c.deps.Machine.carries() && (stage.Training != nil || stage.Spark != nil) {
 			errs = append(errs, c.forgetParts(ctx, run.Namespace, workName(run, stage.Name)))
 		}
 	}

@@ -103,7 +103,7 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 				member, folder := fmt.Sprintf("%s/%d", role.Name, index), r.TempDir()
 				own := []string{"INDEX=" + fmt.Sprint(index)}
 				for _, v := range environ {
-					own = append(own, strings.ReplaceAll(v, "="+datumDir, "="+folder))
+					own = append(own, strings.ReplaceAll(v, "="+r.machine.seen(datumDir), "="+folder))
 				}
 				words := role.Command[slices.Index(role.Command, "--")+1:]
 				if line := r.instead[role.Name]; line != "" {
@@ -349,7 +349,7 @@ roles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := lend(job, "uid.s", "", nil); at != datumDir {
+	if at := (&Machine{Elsewhere: true}).lend(job, "uid.s", "", nil); at != datumDir {
 		t.Error(at)
 	}
 	got := map[string]string{}
@@ -389,7 +389,7 @@ roles:
 		t.Error(diff)
 	}
 	next := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker"}}}}
-	lend(next, "uid.s", "/pfs", nil)
+	(&Machine{Elsewhere: true}).lend(next, "uid.s", "/pfs", nil)
 	if pod := &next.Spec.Roles[0].Template.Spec; pod.Volumes[2].EmptyDir == nil || pod.Containers[0].VolumeMounts[2].MountPath != "/pfs" || !strings.HasSuffix(strings.Join(next.Spec.Roles[0].Command, " "), " --mount /pfs --") {
 		t.Errorf("at a path it finds nothing: %+v, %q", pod.Containers[0].VolumeMounts, next.Spec.Roles[0].Command)
 	}

@@ -5,19 +5,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment"
-	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
+	"github.com/muster-dev/muster/internal/pipeline/command"
 	"github.com/muster-dev/muster/internal/pipeline/programs"
 )
 
@@ -47,28 +44,44 @@ func (c *Runs) environment(ctx context.Context, run *v1alpha1.PipelineRun, stage
 	}
 	print, err := c.packages(ctx, run, env)
 	if err == nil {
-		err = countPrograms(ctx, stage, env, &print)
+		err = m.countPrograms(ctx, run.Namespace, stage, env, &print)
 	}
 	return setting{print: print}, err
 }
 
 // countPrograms makes the machine's own files that a stage's command runs count for its results.
-func countPrograms(ctx context.Context, stage *pipeline.Stage, env *v1alpha1.Environment, print *pipeline.Fingerprint) error {
+func (m *Machine) countPrograms(ctx context.Context, namespace string, stage *pipeline.Stage, env *v1alpha1.Environment, print *pipeline.Fingerprint) error {
 	folder := ""
 	if env != nil {
 		folder = env.Path
 	}
-	found, err := programs.OfStage(ctx, &stage.Spec, folder)
-	if err != nil || len(found) == 0 {
+	found, err := m.look(ctx, namespace, programs.Request{Commands: command.Of(&stage.Spec), Environment: folder})
+	if err != nil || len(found.Files) == 0 {
 		return err
 	}
 	h := sha256.New()
-	for _, f := range found {
+	for _, f := range found.Files {
 		_, _ = fmt.Fprintf(h, "%s\x00%s\x00", f.Path, f.Digest)
 		print.Parts["program "+f.Path] = f.Digest
 	}
 	print.ID += " programs " + hex.EncodeToString(h.Sum(nil))
 	return nil
+}
+
+// look looks at files that a user names: as the owner of the namespace, on a machine that users share.
+func (m *Machine) look(ctx context.Context, namespace string, r programs.Request) (programs.Answer, error) {
+	if !m.Shared {
+		return programs.Look(ctx, r)
+	}
+	words, err := r.Words()
+	if err != nil {
+		return programs.Answer{}, err
+	}
+	said, err := m.Run(ctx, namespace, append([]string{m.Worker}, words...)...)
+	if err != nil {
+		return programs.Answer{}, fmt.Errorf("looking at the programs of the stage as the owner of namespace %s: %w: %.1000s", namespace, err, said)
+	}
+	return programs.Read(said)
 }
 
 // standsFor is the environment of this machine that an image stands for.
@@ -110,14 +123,14 @@ func (c *Runs) packages(ctx context.Context, run *v1alpha1.PipelineRun, env *v1a
 	case environment.Building:
 		return pipeline.Fingerprint{}, &notYet{message: "environment: " + state.Message}
 	}
-	packages, err := installed(state.Path)
+	there, err := c.deps.Machine.look(ctx, run.Namespace, programs.Request{Environment: state.Path, Packages: true})
 	if err != nil {
 		return pipeline.Fingerprint{}, err
 	}
 	// The key has interpreter and platform in it; of an environment that somebody
 	// else made also where it lies, which changes nothing.
 	python, _, _ := strings.Cut(strings.TrimPrefix(state.Message, "ready, "), " at ")
-	return locked(map[string]string{"python": python, "platform": platform}, packages, platform, python), nil
+	return locked(map[string]string{"python": python, "platform": platform}, there.Packages, platform, python), nil
 }
 
 // locked is what packages come to, beside other words that count.
@@ -211,60 +224,4 @@ func (m *Machine) cannotBuild(stage *pipeline.Stage) string {
 	}
 	_, problem := m.pythonOf(stage)
 	return problem
-}
-
-// installed are the packages of an environment with their versions, as they are
-// named in it, in order.
-func installed(path string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(path, "lib", "python3*", "site-packages", "*.dist-info"))
-	if err != nil {
-		return nil, fmt.Errorf("reading what is installed in %s: %w", path, err)
-	}
-	var out []string
-	for _, name := range found {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			out = append(out, strings.TrimSuffix(filepath.Base(name), ".dist-info")+origin(name))
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
-// mostOrigin is the most bytes of a file that names the origin of a package.
-const mostOrigin = 1 << 20
-
-// origin is, of a package that comes from a place of its own, what was fetched from
-// there, or else the place: its version does not say that. The builds of a cluster have
-// the same in build.py.
-func origin(info string) string {
-	folder, err := os.OpenRoot(info + "/.")
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = folder.Close() }()
-	text, err := osfile.ReadRegular(folder, "direct_url.json", mostOrigin)
-	if err != nil {
-		return "" // it comes from an index
-	}
-	var said struct {
-		URL     string `json:"url"`
-		Archive struct {
-			Hash   string            `json:"hash"`
-			Hashes map[string]string `json:"hashes"`
-		} `json:"archive_info"`
-		Repository struct {
-			Commit string `json:"commit_id"`
-		} `json:"vcs_info"`
-	}
-	if json.Unmarshal(text, &said) != nil {
-		return ""
-	}
-	hash := said.Archive.Hash
-	if hash == "" && len(said.Archive.Hashes) > 0 {
-		first := slices.Sorted(maps.Keys(said.Archive.Hashes))[0]
-		hash = first + "=" + said.Archive.Hashes[first]
-	}
-	// What a place is called may have a secret in it.
-	place := sha256.Sum256([]byte(said.URL))
-	return " @ " + cmp.Or(said.Repository.Commit, hash, "url="+hex.EncodeToString(place[:]))
 }

@@ -78,7 +78,8 @@ type Machine struct {
 	// Unmountable says why nothing can be mounted for programs that run in no image.
 	// Default: it can.
 	Unmountable string
-	// Shared says that several users share the machine: no folder of root's is shown to a program.
+	// Shared says that several users share the machine: no folder of root's is shown to a program, and
+	// pods reach the foreman by a volume of v1alpha1.StageDriver.
 	Shared bool
 	// Elsewhere says that stages run on other machines than this one: in images,
 	// always, of which DefaultImage is that of stages that name none. Their pods

@@ -469,7 +469,7 @@ func (r *rig) apart(ctx context.Context, job *v1alpha1.TrainingJob, environ []st
 
 // post is the folder by which a member reaches the foreman.
 func (r *rig) post(ctx context.Context, job *v1alpha1.TrainingJob, member string) string {
-	if r.machine.Elsewhere {
+	if r.machine.carries() {
 		return r.posting(ctx, job.DeepCopy(), member)
 	}
 	return shown(job, "foreman")

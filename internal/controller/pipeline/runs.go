@@ -418,7 +418,7 @@ func (c *Runs) drop(ctx context.Context, key types.NamespacedName) error {
 	for _, name := range works {
 		errs = append(errs, c.deps.Machine.Foreman.Close(name))
 	}
-	if c.deps.Machine.Elsewhere {
+	if c.deps.Machine.carries() {
 		errs = append(errs, c.dropParts(ctx, key.Namespace))
 	}
 	return errors.Join(errs...)

@@ -47,7 +47,7 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	spec := w.spec
 	spec.Owner, spec.Program, spec.Fetch = w.namespace, program(s.stage), w.fetch
 	spec.Program.Run = w.run.Spec.Identity
-	spec.Program.Carried = w.resolved.apart && !s.stage.Whole()
+	spec.Program.Carried = (w.resolved.apart || c.deps.Machine.Shared) && !s.stage.Whole()
 	spec.Facts = w.facts
 	spec.Record = func(ctx context.Context, results []foreman.Result) error {
 		err := w.note(ctx, results)
@@ -59,12 +59,12 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
 	spec.Admit = c.admit(w, name)
 	spec.Ended = c.workerEnded(w.namespace, jobName(s.run, s.stage.Name))
-	if w.resolved.terms != nil && c.deps.Machine.Elsewhere && !s.stage.Whole() {
+	if w.resolved.terms != nil && c.deps.Machine.carries() && !s.stage.Whole() {
 		spec.Job = jobTag(w.resolved.terms)
 	}
 	if s.stage.Whole() {
 		spec.Tries, spec.Lent = 1, true // the job has a count of its own, and asks nobody
-		if s.stage.Spec.Spark != nil && c.deps.Machine.Elsewhere {
+		if s.stage.Spec.Spark != nil && c.deps.Machine.carries() {
 			spec.Leader, spec.Followers = sparkMembers(s.stage.Spec.Spark)
 		}
 		c.keeping(w, name, &spec)

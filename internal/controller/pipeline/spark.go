@@ -104,14 +104,17 @@ const leavingGrace = 120
 // sparkElsewhere is the job of a Spark stage whose members share no folder: each keeps
 // what it wrote until all are done. What one of them wrote goes with it, so all begin
 // anew where one is lost. One that is given back in order brings it before it goes.
-func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved) *v1alpha1.TrainingJob {
-	job := sparkJob(run, stage, w, postDir+"/muster-worker", datumDir)
+func (m *Machine) sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved) *v1alpha1.TrainingJob {
+	job := sparkJob(run, stage, w, m.seen(workerFile), m.seen(datumDir))
 	backoff := *stage.Spec.Tries - 1
 	job.Spec.Restart, job.Spec.BackoffLimit = v1alpha1.RestartScopeGang, &backoff
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
 		role.RestartPolicy = v1alpha1.RestartOnFailure
-		role.Command = slices.Insert(role.Command, 3, "--apart", "--scratch", v1alpha1.SparkPath)
+		role.Command = slices.Insert(role.Command, 3, "--apart", "--scratch", m.seen(v1alpha1.SparkPath))
+		if m.Shared {
+			into(role).ImagePullPolicy = corev1.PullIfNotPresent // what was looked up is what is run
+		}
 	}
 	driver, executors := &job.Spec.Roles[0], &job.Spec.Roles[1]
 	follows := []string{"--follows"}
@@ -124,7 +127,7 @@ func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolve
 		}
 	}
 	driver.Command[slices.Index(driver.Command, "--tries")+1] = "1" // of each attempt
-	lend(job, workName(run, stage.Name), mountOf(stage), map[string][]string{driverRole: {"--leads"}, executorRole: follows})
+	m.lend(job, workName(run, stage.Name), mountOf(stage), map[string][]string{driverRole: {"--leads"}, executorRole: follows})
 	return job
 }
 

@@ -37,7 +37,7 @@ func sparked(t *testing.T, fields string, elsewhere bool) *v1alpha1.TrainingJob 
 	w := &resolved{code: "sha256:c", java: "/jre"}
 	if elsewhere {
 		w.java = ""
-		return sparkElsewhere(run, graph.Stages[0], w)
+		return (&Machine{Elsewhere: true}).sparkElsewhere(run, graph.Stages[0], w)
 	}
 	return sparkJob(run, graph.Stages[0], w, "/bin/muster", "/work/0")
 }

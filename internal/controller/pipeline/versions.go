@@ -47,7 +47,7 @@ func (c *Runs) counted(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if len(pipeline.References(stage)) == 0 {
 		return nil, nil
 	}
-	if c.deps.Machine.Elsewhere && stage.Whole() && !run.Spec.DryRun {
+	if c.deps.Machine.carries() && stage.Whole() && !run.Spec.DryRun {
 		job, err := c.ownJob(ctx, run, stage)
 		if err != nil {
 			return nil, err

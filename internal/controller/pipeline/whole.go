@@ -33,7 +33,7 @@ func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	folder := m.Foreman.Folder(name)
 	if !s.stage.Whole() {
 		job := workersJob(s.run, s.stage, w.resolved.code, m.Program, folder, len(w.tasks))
-		if w.resolved.apart {
+		if w.resolved.apart || m.Shared {
 			m.apart(job, name, jobTag(w.resolved.terms), gpusOf(s.stage))
 		}
 		return job, nil
@@ -43,8 +43,8 @@ func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	}
 	datum := filepath.Join(folder, w.spec.Datums[0].ID)
 	switch {
-	case s.stage.Spec.Spark != nil && m.Elsewhere:
-		return sparkElsewhere(s.run, s.stage, w.resolved), nil
+	case s.stage.Spec.Spark != nil && m.carries():
+		return m.sparkElsewhere(s.run, s.stage, w.resolved), nil
 	case s.stage.Spec.Spark != nil && w.resolved.apart:
 		return m.sparkInImages(s.run, s.stage, w.resolved, datum)
 	case s.stage.Spec.Spark != nil:
@@ -65,7 +65,7 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 	if job.Status.StartTime != nil && job.Status.FinishTime != nil {
 		o.Started, o.Took = job.Status.StartTime.Time, job.Status.FinishTime.Sub(job.Status.StartTime.Time)
 	}
-	if problem == "" && c.deps.Machine.Elsewhere {
+	if problem == "" && c.deps.Machine.carries() {
 		if err := given.Unite(ctx, owing(job)); err != nil {
 			if !final(err) {
 				return 0, err
@@ -84,7 +84,7 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 		o.Error = "job " + job.Name + " failed: " + problem + ending
 		switch {
 		case s.stage.Spec.Spark == nil:
-		case c.deps.Machine.Elsewhere:
+		case c.deps.Machine.carries():
 			var err error
 			if o.Error, err = fell(ctx, given, job, o.Error); err != nil {
 				return 0, err
@@ -123,7 +123,7 @@ func (c *Runs) transcribe(ctx context.Context, s *step, given *foreman.Work, fol
 	switch {
 	case s.stage.Spec.Spark != nil:
 		return "", nil
-	case m.Elsewhere:
+	case m.carries():
 		why, err := given.Said(ctx)
 		if err != nil {
 			return "", fmt.Errorf("keeping the logs of job %s: %w", job.Name, err)

@@ -43,7 +43,7 @@ type courier struct {
 }
 
 func newCourier(ctx context.Context, c *client, o *Options, over func(string)) (*courier, error) {
-	dir, err := os.MkdirTemp(o.Scratch, "datums-")
+	dir, err := os.MkdirTemp(linked(o.Scratch), "datums-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the files of datums: %w", err)
 	}
@@ -53,6 +53,15 @@ func newCourier(ctx context.Context, c *client, o *Options, over func(string)) (
 	late, out.stop = context.WithCancel(context.WithoutCancel(ctx))
 	out.delivering = func(f func(context.Context)) { out.group.Go(func() { f(late) }) }
 	return out, nil
+}
+
+// linked is the target of a folder that is a link, as in the plain tier. A program that resolves the paths of
+// its variables names the folder so, also in links in its output.
+func linked(folder string) string {
+	if to, err := os.Readlink(folder); err == nil && filepath.IsAbs(to) {
+		return to
+	}
+	return folder
 }
 
 // remove removes what is left.

@@ -98,6 +98,7 @@ const beat = 10 * time.Second
 // alone, and sends what that wrote. It returns the program's exit code, once what it
 // wrote was taken.
 func RunMember(ctx context.Context, o MemberOptions) int {
+	o.Folder = linked(o.Folder)
 	m := &member{o: o}
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Stderr, "muster: "+format+"\n", args...) }
 	var err error

@@ -48,6 +48,9 @@ func (c *check) csi(at string, csi *corev1.CSIVolumeSource) {
 	case v1alpha1.DataDriver:
 		c.refuseIf(!slices.Contains([]string{"", "true", "false"}, attributes["lazy"]), at+"volumeAttributes", "lazy %q is neither true nor false", attributes["lazy"])
 		c.refuseIf(len(attributes["commit"]) != 64 || strings.Trim(attributes["commit"], "0123456789abcdef") != "", at+"volumeAttributes", "needs commit, the 64 digits of a commit")
+	case v1alpha1.StageDriver:
+		c.refuseIf(!c.facts.Shared, at+"driver", "%q is for pods that Muster makes on a cluster, or on a machine that several users share: use a pipeline", csi.Driver)
+		c.refuseIf(attributes["work"] == "", at+"volumeAttributes", "needs work, the name of a run and its stage")
 	default:
 		c.refuse(at+"driver", "%q is not implemented by this node; it has %s, %s and %s", csi.Driver, v1alpha1.CodeDriver, v1alpha1.EnvironmentDriver, v1alpha1.DataDriver)
 	}

@@ -57,6 +57,12 @@ func (m *Manager) prepareOwned(ctx context.Context, home *userfiles.Home, pod *c
 		return m.ownCode(ctx, home, pod.Namespace, place, attributes["snapshot"], attributes["job"])
 	case v.CSI != nil && v.CSI.Driver == v1alpha1.EnvironmentDriver:
 		return m.ownEnvironment(ctx, home.Files, pod, v.CSI.VolumeAttributes)
+	case v.CSI != nil && v.CSI.Driver == v1alpha1.StageDriver:
+		if m.config.Stages == nil {
+			return Volume{}, errors.New("this node serves no stages of pipelines")
+		}
+		folder, err := m.config.Stages.Post(ctx, pod, v.Name, v.CSI.VolumeAttributes["work"], home.User())
+		return Volume{Path: folder, ReadOnly: true, Owner: home.Files}, err
 	case v.CSI != nil:
 		return m.csi(ctx, pod, "", v.CSI)
 	}

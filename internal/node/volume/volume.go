@@ -72,6 +72,15 @@ type Mounts interface {
 	Forget(pod types.UID) error
 }
 
+// Stages lets pods of stages reach the foreman.
+type Stages interface {
+	// Post makes the folder by which a volume of a pod reaches a work, for the owner of the pod's namespace,
+	// and returns it.
+	Post(ctx context.Context, pod *corev1.Pod, volume, work string, user userfiles.User) (folder string, err error)
+	// Forget removes the folders of a pod.
+	Forget(pod types.UID) error
+}
+
 // Config is what a Manager needs.
 type Config struct {
 	// PodsDir holds one folder a pod, named by its UID.
@@ -96,6 +105,8 @@ type Config struct {
 	Data Data
 	// Mounts serves data volumes that are read as they are asked for; nil: none are.
 	Mounts Mounts
+	// Stages serves stage volumes, on a machine that several users share; nil: there are none.
+	Stages Stages
 	// Allocatable is what limits that are not set count as.
 	Allocatable corev1.ResourceList
 	// Now is the clock.
@@ -183,6 +194,11 @@ func (m *Manager) Forget(uid types.UID) error {
 	m.mu.Unlock()
 	if m.config.Mounts != nil {
 		if err := m.config.Mounts.Forget(uid); err != nil {
+			return err
+		}
+	}
+	if m.config.Stages != nil {
+		if err := m.config.Stages.Forget(uid); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/imagecheck"
+	"github.com/muster-dev/muster/internal/pipeline/command"
 	"github.com/muster-dev/muster/internal/pipeline/programs"
 )
 
@@ -54,11 +55,11 @@ func (o *options) notePrograms(ctx context.Context, all []*unstructured.Unstruct
 				if !machine.Mapped(image) || stage.Code != nil || p.Spec.Code != nil {
 					continue
 				}
-				found, err := programs.OfStage(ctx, stage, "")
+				found, err := programs.Look(ctx, programs.Request{Commands: command.Of(stage)})
 				if err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(o.factory.Streams.Err, "note: %s: stage %s: %s\n", p.Name, stage.Name, counted(image, found)); err != nil {
+				if _, err := fmt.Fprintf(o.factory.Streams.Err, "note: %s: stage %s: %s\n", p.Name, stage.Name, counted(image, found.Files)); err != nil {
 					return err
 				}
 			}
