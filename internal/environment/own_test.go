@@ -4,6 +4,7 @@ package environment
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,26 @@ func TestPathOfAUser(t *testing.T) {
 	}
 	if s, _ := b.settled(t, Request{Namespace: "u-61333", Path: home}); s.Phase != Failed || !strings.Contains(s.Message, "user 61333") {
 		t.Errorf("another user: %+v", s)
+	}
+}
+
+// TestAskAsOwner: a program that a job brings along runs as the owner of the job's namespace, without root's
+// variables.
+func TestAskAsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root: programs run as other users")
+	}
+	t.Setenv("USER", "root")
+	b := start(t, Options{Owner: users})
+	for namespace, want := range map[string]string{"u-61234": "61234 61235 x\n", "u-61333": "61333 61334 x\n"} {
+		if said, err := b.Ask(t.Context(), namespace, "/bin/sh", "-c", "echo $(id -u) $(id -g) x$USER"); err != nil || said != want {
+			t.Errorf("in %s it says %q, %v", namespace, said, err)
+		}
+	}
+	away := errors.New("the directory of users is away")
+	b = start(t, Options{Owner: func(context.Context, string) (confinement.User, error) { return confinement.User{}, away }})
+	if said, err := b.Ask(t.Context(), "u-61234", "/bin/sh", "-c", "id -u"); !errors.Is(err, away) || said != "" {
+		t.Errorf("for no user it says %q, %v", said, err)
 	}
 }
 

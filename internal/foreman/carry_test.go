@@ -91,6 +91,21 @@ func (s *shop) await(what string, there func() bool) {
 	}
 }
 
+// TestCarriedThroughALink: in the plain tier the worker's folder is a link. A program that resolves its paths
+// may link to its input by them.
+func TestCarriedThroughALink(t *testing.T) {
+	s := open(t)
+	w := s.work(apart(`ln -s "$(realpath $MUSTER_INPUT_IN)/name" $MUSTER_OUTPUT/made`), "a")
+	folder := filepath.Join(t.TempDir(), "datums")
+	if err := os.Symlink(t.TempDir(), folder); err != nil {
+		t.Fatal(err)
+	}
+	err := worker.Run(t.Context(), worker.Options{Post: s.Post("run.stage"), Work: "run.stage", Scratch: folder, Name: "w", Member: "w", Environ: os.Environ(), Out: io.Discard})
+	if status := s.over(w); err != nil || status.Computed != 1 || s.recorded["a"] != "a" {
+		t.Errorf("%+v, recorded %q, error %v", status, s.recorded, err)
+	}
+}
+
 func TestCarried(t *testing.T) {
 	s := open(t)
 	var names []string

@@ -48,7 +48,7 @@ const stopTimeout = 30 * time.Second
 type machine struct {
 	home instance.Home
 	// command is how muster is called for this data folder.
-	command invocation
+	command      invocation
 	config       configuration.Embedded
 	start        start
 	version      string

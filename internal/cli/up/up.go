@@ -19,7 +19,7 @@ import (
 type options struct {
 	factory *connection.Factory
 	// command is how muster is called for the same data folder.
-	command  invocation
+	command invocation
 
 	config   string
 	port     int

@@ -191,6 +191,7 @@ func TestAdmit(t *testing.T) {
 		{"data", mounted(dataOf(strings.Repeat("3f", 32)), "/muster/data/digits"), "", ""},
 		{"data anywhere", mounted(dataOf(strings.Repeat("3f", 32)), "/data"), c + "volumeMounts[0].mountPath", ""},
 		{"data of a branch", source(dataOf("main")), "spec.volumes[0].csi.volumeAttributes", "spec.volumes[0].csi.volumeAttributes"},
+		{"a post of a stage, for one user", source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.StageDriver, VolumeAttributes: map[string]string{"work": "a.s"}}}), "spec.volumes[0].csi.driver", "spec.volumes[0].csi.driver"},
 		{"another driver", source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "nfs.csi"}}), "spec.volumes[0].csi.driver", "spec.volumes[0].csi.driver"},
 		{"gRPC probe", first(func(c *corev1.Container) {
 			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
 // TestOwner: on a machine that users share, a pod asks for nothing beyond the owner of its
@@ -45,6 +47,8 @@ func TestOwner(t *testing.T) {
 		{"an init container", ada, func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "before", Image: HostImage, Command: []string{"true"}, SecurityContext: &corev1.SecurityContext{RunAsUser: ptr(int64(0))}}}
 		}, "spec.initContainers[0].securityContext.runAsUser: 0 cannot"},
+		{"a post of a stage", ada, source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.StageDriver, VolumeAttributes: map[string]string{"work": "a.s"}}}), ""},
+		{"a post of no stage", ada, source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.StageDriver}}), "spec.volumes[0].csi.volumeAttributes: needs work"},
 		{"an image", ada, first(func(c *corev1.Container) { c.Image = "nginx:1" }), "spec.containers[0].image: this node cannot run the image"},
 	} {
 		for tier, facts := range map[string]Facts{"plain": plain(), "isolated": isolated()} {

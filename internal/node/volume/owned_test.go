@@ -3,14 +3,17 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/rig"
@@ -76,6 +79,45 @@ func TestPathsOfOwners(t *testing.T) {
 		if _, err := m.Prepare(t.Context(), podIn("z", source)); err == nil {
 			t.Errorf("%s: a namespace without an owner has it", name)
 		}
+	}
+}
+
+// posts is a folder for every pod, and what was asked for.
+type posts struct {
+	dir   string
+	heard []string
+}
+
+func (p *posts) Post(_ context.Context, pod *corev1.Pod, volume, work string, user userfiles.User) (string, error) {
+	p.heard = append(p.heard, fmt.Sprint(pod.Namespace, " ", volume, " ", work, " ", user.UID, " ", user.GID))
+	return p.dir, nil
+}
+
+func (p *posts) Forget(pod types.UID) error {
+	p.heard = append(p.heard, "forget "+string(pod))
+	return nil
+}
+
+// TestPostsOfOwners: a post is made for the owner of the pod's namespace, who mounts it, for reading.
+func TestPostsOfOwners(t *testing.T) {
+	source := corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.StageDriver, VolumeAttributes: map[string]string{"work": "run.stage"}}}
+	p := &posts{dir: t.TempDir()}
+	m := owned(t, Config{Stages: p})
+	volumes, err := m.Prepare(t.Context(), podIn("a", source))
+	if v := volumes["v"]; err != nil || v.Path != p.dir || !v.ReadOnly || v.Own || v.Owner == nil || v.Owner.User().UID != ada {
+		t.Errorf("%+v, error %v", v, err)
+	}
+	if _, err := m.Prepare(t.Context(), podIn("z", source)); err == nil {
+		t.Error("a namespace without an owner has one")
+	}
+	if err := m.Forget("pod-1"); err != nil {
+		t.Error(err)
+	}
+	if want := []string{fmt.Sprint("a v run.stage ", ada, " ", ada+1), "forget pod-1"}; !slices.Equal(p.heard, want) {
+		t.Errorf("heard %q, want %q", p.heard, want)
+	}
+	if _, err := owned(t, Config{}).Prepare(t.Context(), podIn("a", source)); err == nil {
+		t.Error("a node without stages has one")
 	}
 }
 
