@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/node/rig"
 	"github.com/muster-dev/muster/internal/node/userfiles"
 )
 
@@ -77,15 +78,7 @@ func newPosts(t *testing.T, dir string, serve func(namespace string) http.Handle
 // folderOfPosts is one that all users may enter.
 func folderOfPosts(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "posts-") // the address of a socket is short
-	if err == nil {
-		err = os.Chmod(dir, 0o711)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "posts")
+	return filepath.Join(rig.Passable(t), "posts")
 }
 
 func (p *Posts) make(t *testing.T, pod *corev1.Pod) string {
