@@ -60,7 +60,7 @@ func New(o Options) (*Posts, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := enterable(o.Dir); err != nil {
+	if err := enterable(o.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("making the folder of posts: %w", err)
 	}
 	return &Posts{options: o, open: map[types.UID]map[string]*http.Server{}}, nil
@@ -103,17 +103,18 @@ func (p *Posts) Post(ctx context.Context, pod *corev1.Pod, volume, work string, 
 	return folder, nil
 }
 
-// enterable makes a folder that all users may enter and only root may list or change.
-func enterable(folder string) error {
-	if err := os.MkdirAll(folder, 0o711); err != nil {
+// enterable makes a folder of root's that all users may enter.
+func enterable(folder string, mode fs.FileMode) error {
+	if err := os.MkdirAll(folder, mode); err != nil {
 		return err
 	}
-	return os.Chmod(folder, 0o711) // whatever the umask
+	return os.Chmod(folder, mode) // whatever the umask
 }
 
 // furnish puts the program and the token into a post. A pod that runs may be using it.
 func (p *Posts) furnish(folder string, user userfiles.User) error {
-	if err := errors.Join(enterable(filepath.Dir(folder)), enterable(folder)); err != nil {
+	// A worker opens the post. The folder above it keeps its path from others.
+	if err := errors.Join(enterable(filepath.Dir(folder), 0o711), enterable(folder, 0o755)); err != nil {
 		return err
 	}
 	program := filepath.Join(folder, programFile)

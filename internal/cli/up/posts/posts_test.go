@@ -152,7 +152,7 @@ func TestPostOfAUser(t *testing.T) {
 		},
 		"reads the token":  func() error { _, err := os.ReadFile(filepath.Join(folder, shift.TokenFile)); return err },
 		"lists the posts":  func() error { _, err := os.ReadDir(filepath.Dir(filepath.Dir(folder))); return err },
-		"lists the post":   func() error { _, err := os.ReadDir(folder); return err },
+		"lists the pod's":  func() error { _, err := os.ReadDir(filepath.Dir(folder)); return err },
 		"makes a file":     func() error { return os.WriteFile(filepath.Join(folder, "x"), nil, 0o600) },
 		"removes a socket": func() error { return os.Remove(filepath.Join(folder, shift.SocketFile)) },
 	} {
@@ -166,7 +166,12 @@ func TestPostOfAUser(t *testing.T) {
 			t.Errorf("its owner %s: %v", name, err)
 		}
 	}
-	if err := as(t, owner, func() error { _, err := os.ReadFile(filepath.Join(folder, shift.TokenFile)); return err }); err != nil {
+	err := as(t, owner, func() error {
+		_, err := os.ReadFile(filepath.Join(folder, shift.TokenFile))
+		_, opened := os.ReadDir(folder) // as the worker opens it
+		return errors.Join(err, opened)
+	})
+	if err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(filepath.Join(folder, programFile)); err != nil || info.Mode().Perm() != 0o755 {
