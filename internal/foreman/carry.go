@@ -188,8 +188,10 @@ func (w *Work) arrive(in *http.Request, from io.Reader) error {
 		return err
 	}
 	o.Worker = in.URL.Query().Get(shift.WorkerParameter)
-	if err = w.foreman.disk.sync(); err != nil {
-		return err
+	if !w.foreman.o.Near {
+		if err = w.foreman.disk.sync(); err != nil {
+			return err
+		}
 	}
 	h.arrived()
 	kept, err = w.install(i, temp, o, h)

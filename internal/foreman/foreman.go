@@ -30,6 +30,9 @@ type Options struct {
 	// Arrivals is how many bytes of what workers bring may be in the folder and not
 	// recorded yet; those of one owner are half of that at most. 0: as much as there is.
 	Arrivals int64
+	// Near says that all workers run on this machine and see none of the folder. A power failure ends them, too:
+	// what they bring is not brought to disk before it is acknowledged, and after another boot it is removed.
+	Near bool
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
@@ -67,6 +70,11 @@ func New(o Options) (*Foreman, error) {
 	o.Dir = dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a foreman's folder: %w", err)
+	}
+	if o.Near {
+		if err := dropFormer(dir); err != nil {
+			return nil, fmt.Errorf("removing the files of datums of an earlier boot: %w", err)
+		}
 	}
 	return &Foreman{o: o, board: notice.New(), disk: barrier{dir: dir}, room: newRoom(o.Arrivals), works: map[string]*Work{}}, nil
 }

@@ -219,7 +219,7 @@ func (m *machine) prepareStores() (err error) {
 	if err != nil {
 		return err
 	}
-	m.foreman, err = foreman.New(foreman.Options{Dir: m.path("pipelines"), Arrivals: arrivals, Log: m.log})
+	m.foreman, err = foreman.New(foreman.Options{Dir: m.path("pipelines"), Arrivals: arrivals, Near: m.shared, Log: m.log})
 	return err
 }
 
