@@ -148,7 +148,7 @@ func ssh(args []string) error {
 	}
 }
 
-func must(t testing.TB, err error) {
+func need(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -167,42 +167,42 @@ func start(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{T: t}
 	folder, err := os.MkdirTemp("/tmp", "muster-console-") //nolint:usetesting // other users pass through it
-	must(t, err)
+	need(t, err)
 	m.folder, m.socket = folder, filepath.Join(folder, "run", "muster.sock")
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	must(t, os.Chmod(folder, 0o755))
+	need(t, os.Chmod(folder, 0o755))
 	m.copy(harness.Binary(), "muster")
 	m.copy("/proc/self/exe", "ssh")
-	must(t, os.Mkdir(filepath.Join(folder, "etc"), 0o700))
+	need(t, os.Mkdir(filepath.Join(folder, "etc"), 0o700))
 	m.users(passwd, groups+vision)
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{DataDir: t.TempDir(), Executable: planetest.Command(t), Shared: &controlplane.Sharing{Version: "test"}})
-	must(t, err)
+	need(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		must(t, plane.Stop(ctx))
+		need(t, plane.Stop(ctx))
 	})
 	users := account.New(account.Options{Folder: filepath.Join(folder, "etc"), FilesOnly: true, Known: time.Nanosecond, Unknown: time.Nanosecond, Away: time.Nanosecond})
 	t.Cleanup(users.Close)
 	scheme, err := connection.Scheme()
-	must(t, err)
+	need(t, err)
 	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	must(t, err)
+	need(t, err)
 	keeper, err := tenant.NewKeeper(tenant.KeeperOptions{Server: admin, Directory: users})
-	must(t, err)
+	need(t, err)
 	server, trust, err := plane.FrontProxy()
-	must(t, err)
+	need(t, err)
 	proxy, err := frontproxy.New(frontproxy.Options{Server: server, TLS: trust, Directory: users})
-	must(t, err)
+	need(t, err)
 	receive := receiver.New(receiver.Options{API: admin, Directory: users, Administrators: []string{"muster-admin"}})
 	says := answers.New(answers.Options{Cache: admin, API: admin, Logins: users.Name})
 	inside := peer.NewInside()
 	m.passage = passage.NewMachine(passage.MachineOptions{Dial: inside.Dial, Accounts: users, Namespace: func(uid uint32) string { return tenant.OfMachine(uid, "").Name }})
 	free, err := web.Listen(t.Context(), "", 0)
-	must(t, err)
+	need(t, err)
 	port := web.PortOf(free[0])
 	for _, l := range free {
-		must(t, l.Close())
+		need(t, l.Close())
 	}
 	m.base = fmt.Sprint("http://localhost:", port)
 	home := t.TempDir()
@@ -211,7 +211,7 @@ func start(t *testing.T) *machine {
 		Say:     func(format string, args ...any) { t.Logf(format, args...) },
 		Machine: &website.Machine{Passage: m.passage, Administrator: receive.Administrator},
 	})
-	must(t, err)
+	need(t, err)
 	if info, err := os.Stat(website.Folder(home)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder of the console: %v, %v", info, err)
 	}
@@ -220,9 +220,9 @@ func start(t *testing.T) *machine {
 		Door:    door.New(door.Options{API: admin, Pods: admin, Receive: receive.Receive, Answers: says, ShowUsers: true}).Handler(),
 		Prepare: func(ctx context.Context, p peer.Peer) error { return keeper.Ensure(ctx, p.UID, p.GIDs()) },
 	})
-	must(t, err)
+	need(t, err)
 	listener, err := peer.Listen(t.Context(), m.socket)
-	must(t, err)
+	need(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 2)
 	go func() { done <- box.Serve(ctx, listener, inside) }()
@@ -234,7 +234,7 @@ func start(t *testing.T) *machine {
 		}
 		stopped = true
 		cancel()
-		must(t, errors.Join(<-done, <-done))
+		need(t, errors.Join(<-done, <-done))
 		proxy.Close()
 	}
 	t.Cleanup(m.stop)
@@ -244,19 +244,19 @@ func start(t *testing.T) *machine {
 func (m *machine) copy(from, name string) {
 	m.Helper()
 	in, err := os.Open(from)
-	must(m, err)
+	need(m, err)
 	defer func() { _ = in.Close() }()
 	out, err := os.OpenFile(filepath.Join(m.folder, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	must(m, err)
+	need(m, err)
 	_, err = io.Copy(out, in)
-	must(m, errors.Join(err, out.Close()))
+	need(m, errors.Join(err, out.Close()))
 }
 
 // users writes the directory of users.
 func (m *machine) users(passwd, group string) {
 	m.Helper()
-	must(m, os.WriteFile(filepath.Join(m.folder, "etc", "passwd"), []byte(passwd), 0o600))
-	must(m, os.WriteFile(filepath.Join(m.folder, "etc", "group"), []byte(group), 0o600))
+	need(m, os.WriteFile(filepath.Join(m.folder, "etc", "passwd"), []byte(passwd), 0o600))
+	need(m, os.WriteFile(filepath.Join(m.folder, "etc", "group"), []byte(group), 0o600))
 }
 
 // command is one of a user.
@@ -264,7 +264,7 @@ func (m *machine) command(uid uint32, words string) *exec.Cmd {
 	m.Helper()
 	home := filepath.Join(m.folder, fmt.Sprint("home-", uid))
 	if err := os.Mkdir(home, 0o700); !errors.Is(err, os.ErrExist) {
-		must(m, errors.Join(err, os.Chown(home, int(uid), int(uid))))
+		need(m, errors.Join(err, os.Chown(home, int(uid), int(uid))))
 	}
 	cmd := exec.CommandContext(m.Context(), filepath.Join(m.folder, "muster"), strings.Fields(words)...)
 	cmd.Dir = home
@@ -297,13 +297,13 @@ func (m *machine) send(uid uint32, s sending) (answer sent) {
 		s.URL = m.base + s.URL
 	}
 	text, err := json.Marshal(s)
-	must(m, err)
+	need(m, err)
 	cmd := exec.CommandContext(m.Context(), "/proc/self/exe")
 	cmd.Env, cmd.Dir = []string{"WEBSITE_TEST_SEND=" + string(text)}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.Output()
-	must(m, err)
-	must(m, json.Unmarshal(out, &answer))
+	need(m, err)
+	need(m, json.Unmarshal(out, &answer))
 	return answer
 }
 
@@ -337,12 +337,12 @@ func (m *machine) exchange(uid uint32, link string) (browser sending, last sent)
 	var named struct{ User, Key string }
 	for range 2 {
 		body, err := json.Marshal(map[string]string{"link": secret, "user": named.User})
-		must(m, err)
+		need(m, err)
 		last = m.send(uid, sending{Method: http.MethodPost, URL: base + "/.muster/enter/link", Body: string(body)})
 		if last.Status != http.StatusOK {
 			return browser, last
 		}
-		must(m, json.Unmarshal([]byte(last.Text), &named))
+		need(m, json.Unmarshal([]byte(last.Text), &named))
 	}
 	return sending{URL: base, Cookie: last.Cookie, Key: named.Key}, last
 }
@@ -390,7 +390,7 @@ func TestConsoleOfUsers(t *testing.T) {
 	})
 	t.Run("tokens", func(*testing.T) {
 		var made control.Token
-		must(t, json.Unmarshal([]byte(m.run(ada, "token create --for a --scope read -o json", 0, "")), &made))
+		need(t, json.Unmarshal([]byte(m.run(ada, "token create --for a --scope read -o json", 0, "")), &made))
 		by := sending{URL: "/api/gpus", Token: "Bearer " + made.Token}
 		m.want(ada, by, 200, `"nodes"`)
 		m.want(eve, by, 403, "the connection comes from uid 41002")
@@ -428,17 +428,17 @@ func (m *machine) rights(t *testing.T) {
 		{ada, userapi.DoorPath + "/v1/namespaces/u-41001/top", "", 200}, {ada, userapi.DoorPath + "/v1/namespaces/u-41002/top", "", 403},
 	} {
 		way, err := m.passage.Of(t.Context(), control.CallerOf(c.uid))
-		must(t, err)
+		need(t, err)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, way.Server.String()+c.path, http.NoBody)
-		must(t, err)
+		need(t, err)
 		if c.as != "" {
 			r.Header.Set("X-Remote-User", c.as)
 			r.Header.Set("Impersonate-User", c.as)
 		}
 		answer, err := way.Transport.RoundTrip(r)
-		must(t, err)
+		need(t, err)
 		text, err := io.ReadAll(answer.Body)
-		must(t, errors.Join(err, answer.Body.Close()))
+		need(t, errors.Join(err, answer.Body.Close()))
 		if answer.StatusCode != c.status {
 			t.Errorf("%s as uid %d (%s): %d, want %d: %.300s", c.path, c.uid, c.as, answer.StatusCode, c.status, text)
 		}
@@ -452,18 +452,18 @@ func (m *machine) tunnel(t *testing.T) {
 		status int
 	}{{ada, 200}, {eve, 403}} {
 		free, err := web.Listen(t.Context(), "", 0)
-		must(t, err)
+		need(t, err)
 		port := strconv.Itoa(web.PortOf(free[0]))
 		for _, l := range free {
-			must(t, l.Close())
+			need(t, l.Close())
 		}
 		link := m.link(ada, "--port "+port)
 		cmd := m.command(c.by, "console --print --ssh box --port "+port)
 		out, err := cmd.StdoutPipe()
-		must(t, err)
+		need(t, err)
 		var said bytes.Buffer
 		cmd.Stderr = &said
-		must(t, cmd.Start())
+		need(t, cmd.Start())
 		line := make([]byte, 200)
 		n, err := out.Read(line)
 		if err != nil {
@@ -483,7 +483,7 @@ func (m *machine) tunnel(t *testing.T) {
 		if c.status == 200 {
 			m.want(cy, browser.at("/api/me"), 200, "unix:41001")
 		}
-		must(t, cmd.Process.Signal(os.Interrupt))
+		need(t, cmd.Process.Signal(os.Interrupt))
 		_ = cmd.Wait()
 	}
 }
