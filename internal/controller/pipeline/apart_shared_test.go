@@ -74,6 +74,10 @@ func TestSharedMachine(t *testing.T) {
 			}
 		})
 	}
+	ontop := graphOf(t, "input: {dataset: things}, command: [x], environment: {image: box:1, requirements: numpy}")
+	if says := m.cannot(ontop.Stages[0]); !strings.Contains(says, "on top of the image box:1 where users share one Muster") {
+		t.Errorf("packages on top of an image: %q", says)
+	}
 	wordless := graphOf(t, "input: {dataset: things}, training: {roles: [{name: a, template: {spec: {containers: [{name: m, args: [x]}]}}}]}")
 	if says := m.cannot(wordless.Stages[0]); !strings.Contains(says, "names no program: where users share one Muster") {
 		t.Errorf("a role without a program: %q", says)

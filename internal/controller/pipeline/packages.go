@@ -218,6 +218,8 @@ func (m *Machine) cannotBuild(stage *pipeline.Stage) string {
 		return "environment.path: " + env.Path + " is for this machine's own programs, and not for those of an image: give one of the two"
 	case env.Requirements == "" && env.Image != "":
 		return "environment.python: the image " + env.Image + " has the Python that it has: leave it out, or give requirements that want it"
+	case m.Shared:
+		return "environment.requirements: nothing is installed on top of the image " + m.imageOf(stage) + " where users share one Muster: give requirements without an image, or install them into an image and name that"
 	case m.Environments == nil:
 		return "environment: environments are not built from requirements on this cluster: that takes a store and agents (muster install --set agent.create=true --set store.persistentVolumeClaim=NAME, or store.s3);" +
 			" or install them into an image and name it (environment.image)"
