@@ -109,7 +109,7 @@ func (o *OIDC) complete() error {
 		return fmt.Errorf("usernamePrefix %q, groupsPrefix %q: names that begin with system: are those of Kubernetes itself", o.UsernamePrefix, o.GroupsPrefix)
 	}
 	if i := slices.IndexFunc(o.ImpersonateGroups, func(g string) bool { return g == "" || reserved(g) }); i >= 0 {
-		return fmt.Errorf("impersonateGroups: %q: give groups with their prefix, such as oidc:vision, and none that begins with system:", o.ImpersonateGroups[i])
+		return fmt.Errorf("impersonateGroups: %q: give groups with their prefix, such as oidc:vision; names that begin with system: are those of Kubernetes itself", o.ImpersonateGroups[i])
 	}
 	if len(o.ImpersonateGroups) > 0 && !o.Impersonate {
 		return errors.New("impersonateGroups: set impersonate, too")

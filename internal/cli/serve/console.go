@@ -87,7 +87,7 @@ func (c *console) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := c.serve(ctx)
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
 		if err != nil && err.Error() != last {
 			c.say("no console: %v; it is tried again every %s", err, consoleAgain)

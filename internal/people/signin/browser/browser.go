@@ -26,6 +26,13 @@ type Browser struct {
 	Key string
 }
 
+// Answer is an answer of the console, without its text.
+type Answer struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+}
+
 // New returns a browser of a console whose address for browsers is base, and which listens at an address.
 func New(t testing.TB, p *idp.Provider, base, at string) *Browser {
 	t.Helper()
@@ -44,11 +51,11 @@ func (b *Browser) Copy() *Browser {
 }
 
 // Do sends a request to a path below the console, as the proxy passes it on.
-func (b *Browser) Do(method, path, body string) (*http.Response, string, error) {
+func (b *Browser) Do(method, path, body string) (Answer, string, error) {
 	origin := b.base.Scheme + "://" + b.base.Host
 	r, err := http.NewRequestWithContext(b.t.Context(), method, "http://"+b.At+b.base.Path+path, bytes.NewReader([]byte(body)))
 	if err != nil {
-		return nil, "", err
+		return Answer{}, "", err
 	}
 	r.Header.Set("X-Forwarded-Host", b.base.Host)
 	r.Header.Set("X-Forwarded-Proto", b.base.Scheme)
@@ -66,7 +73,7 @@ func (b *Browser) Do(method, path, body string) (*http.Response, string, error) 
 	}
 	answer, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
 	if err != nil {
-		return nil, "", err
+		return Answer{}, "", err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
@@ -80,16 +87,16 @@ func (b *Browser) Do(method, path, body string) (*http.Response, string, error) 
 			b.Cookies[c.Name] = c.Value
 		}
 	}
-	return answer, string(text), err
+	return Answer{answer.StatusCode, answer.Status, answer.Header}, string(text), err
 }
 
 // Get reads a path, and fails the test if the console does not answer.
-func (b *Browser) Get(path string) (*http.Response, string) { return b.must("GET", path, "") }
+func (b *Browser) Get(path string) (Answer, string) { return b.must("GET", path, "") }
 
 // Post sends a body, and fails the test if the console does not answer.
-func (b *Browser) Post(path, body string) (*http.Response, string) { return b.must("POST", path, body) }
+func (b *Browser) Post(path, body string) (Answer, string) { return b.must("POST", path, body) }
 
-func (b *Browser) must(method, path, body string) (*http.Response, string) {
+func (b *Browser) must(method, path, body string) (Answer, string) {
 	b.t.Helper()
 	answer, text, err := b.Do(method, path, body)
 	if err != nil {
