@@ -82,6 +82,10 @@ func (t Tenant) objects() []client.Object {
 	return append(out, t.network()...)
 }
 
+// podsOfAUser is the highest number of pods of one user of a machine at once, half of those of its node.
+// Queues do not count pods, so jobs that ask for nothing could take all of them.
+const podsOfAUser = 500
+
 // quota bounds how many objects a tenant stores in the API server: each is in the memory of
 // the server and of the manager. Beyond it the server says which kind is used up.
 func (t Tenant) quota() *corev1.ResourceQuota {
@@ -92,6 +96,9 @@ func (t Tenant) quota() *corev1.ResourceQuota {
 		"count/secrets": 500, "count/configmaps": 1000, "count/persistentvolumeclaims": 2500,
 	} {
 		hard[corev1.ResourceName(kind)] = *resource.NewQuantity(most, resource.DecimalSI)
+	}
+	if t.Profile.Identity == SocketIdentity {
+		hard[corev1.ResourcePods] = *resource.NewQuantity(podsOfAUser, resource.DecimalSI)
 	}
 	return &corev1.ResourceQuota{ObjectMeta: t.named("muster-objects"), Spec: corev1.ResourceQuotaSpec{Hard: hard}}
 }

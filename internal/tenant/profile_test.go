@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -65,8 +66,13 @@ func TestProfiles(t *testing.T) {
 			if q := c.tenant.queue(); q.Name != c.tenant.Queue || q.Spec.Parent != c.parent || q.Spec.Weight != nil || q.Spec.Borrowing != "" {
 				t.Errorf("queue %s: %+v", q.Name, q.Spec)
 			}
-			if quota := c.tenant.quota(); len(quota.Spec.Hard) == 0 {
+			quota := c.tenant.quota()
+			if len(quota.Spec.Hard) == 0 {
 				t.Error("nothing bounds the objects of the tenant")
+			}
+			// A cluster has nodes for more pods than one machine.
+			if _, bounded := quota.Spec.Hard[corev1.ResourcePods]; bounded != (c.tenant.Profile.Identity == SocketIdentity) {
+				t.Errorf("the number of pods is bounded: %v", bounded)
 			}
 		})
 	}

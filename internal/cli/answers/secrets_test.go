@@ -152,7 +152,7 @@ func asks(a answers.Answers, namespace, job string, rule visibility.Rule) map[st
 // TestNoAnswerTellsSecrets walks every answer for eve herself, another user, a user of a cluster
 // and an administrator.
 func TestNoAnswerTellsSecrets(t *testing.T) {
-	objects := append(box(t, "box", 4), &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}})
+	objects := append(box(t, "box", 4), &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}}, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "u-1002"}})
 	objects = append(objects, work("u-1002", "covertjob", "covert", "vision", "box", "GPU-0")...)
 	objects = append(objects, work("u-1002", "covertjob-2", "covert", "vision", "box", "GPU-1")...)
 	objects = append(objects, work("u-1002", "covertjob-3", "covert", "vision", "box", "GPU-gone")...)
@@ -171,7 +171,7 @@ func TestNoAnswerTellsSecrets(t *testing.T) {
 		// has are words that the answers have together.
 		has []string
 	}{
-		"another user":     {visibility.Rule{Own: "u-1001", Login: "ann", ShowUsers: true}, logins, "u-1001", "waits", false, []string{"eve", "vision", "u-1001/waits", "held by eve since"}},
+		"another user":     {visibility.Rule{Own: "u-1001", Login: "ann", ShowUsers: true}, logins, "u-1001", "waits", false, []string{"eve", "vision", "u-1001/waits", "held by eve since", `"name":"u-1002"`, `"login":"eve"`}},
 		"of a cluster":     {visibility.Rule{Own: "u-1001"}, nil, "u-1001", "waits", false, []string{"others", "u-1001/waits"}},
 		"eve herself":      {visibility.Rule{Own: "u-1002", Login: "eve", ShowUsers: true}, logins, "u-1002", "covertjob-waits", true, []string{"eve", "covertjob", "covertpod", "covertcommand"}},
 		"an administrator": {visibility.Rule{Own: "u-1001", Login: "ann", Administrator: true, ShowUsers: true}, logins, "u-1001", "waits", true, []string{"eve", "covertjob", "covertpod", "covertcommand", "covertstray"}},

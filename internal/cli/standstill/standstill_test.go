@@ -135,3 +135,14 @@ func TestCycleOfQueues(t *testing.T) {
 		t.Errorf("%v, %v", marks, err)
 	}
 }
+
+// TestQueueOfAUser: a sentence names the user, and the command to end it the queue.
+func TestQueueOfAUser(t *testing.T) {
+	s := Standstill{Queue: "u-1001", Login: "ann"}
+	if got := s.String(); got != "the queue of ann is stopped" {
+		t.Errorf("%q", got)
+	}
+	if got := s.Remedy(); got != "muster unpause --queue u-1001" {
+		t.Errorf("%q", got)
+	}
+}
