@@ -64,9 +64,7 @@ type Builder struct {
 	board *notice.Board
 	todo  *notice.Board // requests to look at
 
-	// line has the requests that nobody looks at yet, and slots the builds that may run.
-	line  line
-	slots *slots
+	slots *slots // the builds that may run
 
 	mu     sync.Mutex
 	orders map[string]*order // by request
@@ -133,7 +131,7 @@ func New(opts Options) (*Builder, error) {
 	}
 	return &Builder{
 		opts: opts, board: notice.New(), todo: notice.New(), orders: map[string]*order{},
-		line: line{wide: lookers, parts: map[string]*part{}}, slots: newSlots(opts.Builds),
+		slots: newSlots(opts.Builds),
 	}, nil
 }
 
@@ -205,19 +203,7 @@ func (b *Builder) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { b.board.Run(ctx) })
 	wg.Go(func() { b.todo.Run(ctx) })
-	wg.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case id := <-b.todo.Changes():
-				namespace := b.namespaceOf(id)
-				if b.line.join(namespace, id) {
-					wg.Go(func() { b.work(ctx, namespace) })
-				}
-			}
-		}
-	})
+	wg.Go(func() { b.todo.Serve(ctx, lookers, b.namespaceOf, func(id string) { b.see(ctx, id) }) })
 	wg.Wait()
 	return nil
 }
@@ -226,17 +212,6 @@ func (b *Builder) namespaceOf(id string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.orders[id].request.Namespace
-}
-
-// work looks at the requests of a namespace until there are none.
-func (b *Builder) work(ctx context.Context, namespace string) {
-	for {
-		id, ok := b.line.next(namespace)
-		if !ok {
-			return
-		}
-		b.see(ctx, id)
-	}
 }
 
 // see sees one order through.

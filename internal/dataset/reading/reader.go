@@ -69,7 +69,7 @@ type State struct {
 }
 
 const (
-	// workers is how many requests are worked on at once.
+	// workers is how many requests of a namespace are worked on at once.
 	workers = 8
 	// rememberFor is how long a request is kept that nobody asks about.
 	rememberFor = time.Hour
@@ -143,18 +143,7 @@ func (r *Reader) Run(ctx context.Context) error {
 	wg.Go(func() { r.board.Run(ctx) })
 	wg.Go(func() { r.todo.Run(ctx) })
 	wg.Go(func() { r.look(ctx) })
-	for range workers {
-		wg.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case uid := <-r.todo.Changes():
-					r.work(ctx, types.UID(uid))
-				}
-			}
-		})
-	}
+	wg.Go(func() { r.todo.Serve(ctx, workers, r.namespaceOf, func(uid string) { r.work(ctx, types.UID(uid)) }) })
 	wg.Wait()
 	r.mu.Lock()
 	var drops []func(context.Context)
@@ -166,6 +155,16 @@ func (r *Reader) Run(ctx context.Context) error {
 		drop(context.WithoutCancel(ctx))
 	}
 	return nil
+}
+
+// namespaceOf is the namespace of a request; empty: it was given up.
+func (r *Reader) namespaceOf(uid string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.requests[types.UID(uid)]; q != nil {
+		return q.job.Namespace
+	}
+	return ""
 }
 
 // work sees one request through.

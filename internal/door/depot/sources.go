@@ -45,7 +45,7 @@ const (
 	lookTimeout = 10 * time.Second
 	// lookAgain is the pause after the shelf did not answer.
 	lookAgain = 5 * time.Second
-	// looks is how many snapshots are looked for at once.
+	// looks is how many snapshots of a namespace are looked for at once.
 	looks = 8
 )
 
@@ -181,18 +181,7 @@ func (s *Sources) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.board.RunAsking(ctx, lookAgain) })
 	wg.Go(func() { s.todo.Run(ctx) })
-	for range looks {
-		wg.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case id := <-s.todo.Changes():
-					s.fly(ctx, id)
-				}
-			}
-		})
-	}
+	wg.Go(func() { s.todo.Serve(ctx, looks, namespaceOf, func(id string) { s.fly(ctx, id) }) })
 	wg.Wait()
 	return nil
 }

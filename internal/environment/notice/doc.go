@@ -4,5 +4,5 @@
 // A [Board] is a set of keys with a channel in front: posting a key that is
 // still waiting to be read changes nothing, so a slow listener sees every key
 // that changed, once, however often it changed. The board knows nothing of
-// what the keys mean.
+// what the keys mean. [Board.Serve] hands the keys to workers, by namespace.
 package notice

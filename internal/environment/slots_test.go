@@ -9,41 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-// TestLine: each namespace has workers of its own, and a worker that finds nothing counts no more.
-func TestLine(t *testing.T) {
-	l := line{wide: 2, parts: map[string]*part{}}
-	var more []bool
-	for i := range 4 {
-		more = append(more, l.join("loud", fmt.Sprint(i)))
-	}
-	more = append(more, l.join("quiet", "q"))
-	if diff := cmp.Diff([]bool{true, true, false, false, true}, more); diff != "" {
-		t.Errorf("workers: %s", diff)
-	}
-	var ids []string
-	for range 4 {
-		id, _ := l.next("loud")
-		ids = append(ids, id)
-	}
-	if diff := cmp.Diff([]string{"0", "1", "2", "3"}, ids); diff != "" {
-		t.Errorf("order: %s", diff)
-	}
-	for range 2 {
-		if id, ok := l.next("loud"); ok {
-			t.Errorf("there is %q", id)
-		}
-	}
-	if !l.join("loud", "again") {
-		t.Error("workers that ended still count")
-	}
-	if id, ok := l.next("quiet"); !ok || id != "q" {
-		t.Errorf("quiet: %q %v", id, ok)
-	}
-}
 
 // TestSlots: of many builds of a loud namespace and one of a quiet one, the quiet one is the second.
 func TestSlots(t *testing.T) {

@@ -7,55 +7,6 @@ import (
 	"sync"
 )
 
-// line has the requests that nobody looks at yet, by namespace. Each namespace has workers of its
-// own, so a namespace with many requests, or slow ones, does not keep others waiting.
-type line struct {
-	// wide is the most workers of one namespace.
-	wide int
-
-	mu    sync.Mutex
-	parts map[string]*part
-}
-
-// part is the line of one namespace.
-type part struct {
-	waiting []string
-	workers int
-}
-
-// join adds a request. It reports whether the namespace needs one more worker, which then counts.
-func (l *line) join(namespace, id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.parts[namespace]
-	if p == nil {
-		p = &part{}
-		l.parts[namespace] = p
-	}
-	p.waiting = append(p.waiting, id)
-	if p.workers == l.wide {
-		return false
-	}
-	p.workers++
-	return true
-}
-
-// next takes the oldest request of a namespace. If there is none, the worker that asks counts no more.
-func (l *line) next(namespace string) (string, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.parts[namespace]
-	if len(p.waiting) == 0 {
-		if p.workers--; p.workers == 0 {
-			delete(l.parts, namespace)
-		}
-		return "", false
-	}
-	id := p.waiting[0]
-	p.waiting = p.waiting[1:]
-	return id, true
-}
-
 // slots are the builds that may run at once. A namespace has one of them, and of those that wait
 // each namespace has one, the oldest first.
 type slots struct {
