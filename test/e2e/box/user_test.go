@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -32,21 +31,17 @@ func (p person) namespace() string { return fmt.Sprintf("u-%d", p.uid) }
 // removed first.
 func newPerson(t testing.TB, login string) person {
 	t.Helper()
-	if _, err := user.Lookup(login); err == nil {
+	if known(t, login) {
 		removePerson(t, login)
 	}
 	home := filepath.Join(t.TempDir(), login)
 	change(t, "useradd", "--create-home", "--home-dir", home, "--shell", "/bin/sh", "--user-group", login)
 	t.Cleanup(func() {
-		if _, err := user.Lookup(login); err == nil {
+		if known(t, login) {
 			removePerson(t, login)
 		}
 	})
-	found, err := user.Lookup(login)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := person{login: login, home: home, uid: number(t, found.Uid), gid: number(t, found.Gid)}
+	p := person{login: login, home: home, uid: number(t, login, "-u"), gid: number(t, login, "-g")}
 	for dir := filepath.Dir(home); dir != os.TempDir(); dir = filepath.Dir(dir) { // t.TempDir closes its folder to others
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -81,11 +76,19 @@ func change(t testing.TB, program string, args ...string) {
 	})
 }
 
-func number(t testing.TB, text string) uint32 {
+// known reports whether the machine has a user.
+func known(t testing.TB, login string) bool {
 	t.Helper()
-	n, err := strconv.ParseUint(text, 10, 32)
+	return harness.Finish(exec.CommandContext(context.WithoutCancel(t.Context()), "id", login)).Code == 0
+}
+
+// number asks id for a number of a user.
+func number(t testing.TB, login, which string) uint32 {
+	t.Helper()
+	r := harness.Finish(exec.CommandContext(t.Context(), "id", which, login))
+	n, err := strconv.ParseUint(strings.TrimSpace(r.Stdout), 10, 32)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("id %s %s: %s", which, login, r.Stderr)
 	}
 	return uint32(n)
 }
