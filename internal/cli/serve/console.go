@@ -85,21 +85,26 @@ func (*console) NeedLeaderElection() bool { return true }
 func (c *console) Start(ctx context.Context) error {
 	last := ""
 	for ctx.Err() == nil {
-		err := c.serve(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		if err != nil && err.Error() != last {
-			c.say("no console: %v; it is tried again every %s", err, consoleAgain)
-			last = err.Error()
-		}
-		if errors.Is(err, website.ErrOtherWriter) {
-			last = ""
-			continue
-		}
-		pause(ctx, consoleAgain)
+		last = c.report(ctx, last, c.serve(ctx))
 	}
 	return nil
+}
+
+// report says why the console has ended, unless it has said so last, and waits before it is served again.
+// After a write of another process the sessions are read again at once. It returns what was said last.
+func (c *console) report(ctx context.Context, last string, err error) string {
+	if ctx.Err() != nil {
+		return last
+	}
+	if err != nil && err.Error() != last {
+		last = err.Error()
+		c.say("no console: %s; it is tried again", last)
+	}
+	if errors.Is(err, website.ErrOtherWriter) {
+		return ""
+	}
+	pause(ctx, consoleAgain)
+	return last
 }
 
 // serve reads the sessions and serves until ctx ends, a listener fails, or another process writes the
