@@ -62,3 +62,16 @@ func TestFilesBeyondTheQuota(t *testing.T) {
 		t.Errorf("another user: %s %s", done.Status.Reason, done.Status.Message)
 	}
 }
+
+// TestGraceOnAShortDisk: a pod that fills the disk does not write on for its grace period.
+func TestGraceOnAShortDisk(t *testing.T) {
+	long := int64(600)
+	w := &worker{pod: &corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &long}}}
+	if got := w.grace(); got != 10*time.Minute {
+		t.Errorf("without eviction: %v", got)
+	}
+	w.hurried = true
+	if got := w.grace(); got != hurry {
+		t.Errorf("on a short disk: %v", got)
+	}
+}

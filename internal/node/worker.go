@@ -362,6 +362,8 @@ func (w *worker) grace() time.Duration {
 	switch {
 	case w.gone:
 		return 0
+	case w.hurried:
+		return hurry
 	case w.pod.DeletionTimestamp != nil && w.pod.DeletionGracePeriodSeconds != nil:
 		return time.Duration(*w.pod.DeletionGracePeriodSeconds) * time.Second
 	case w.pod.Spec.TerminationGracePeriodSeconds != nil:
