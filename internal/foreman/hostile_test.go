@@ -300,10 +300,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			for _, what := range []string{"a link to a folder", "a link to a file", "a pipe", "a folder", "a link to a neighbour"} {
 				_ = os.RemoveAll(temp)
 				_ = planted[what](temp, e.host)
-				at := filepath.Join(e.datum, entries[i%len(entries)])
-				if unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, at, unix.RENAME_EXCHANGE) != nil {
-					_ = os.Rename(temp, at)
-				}
+				plant(temp, e.datum, entries[i%len(entries)])
 			}
 		}
 	})
@@ -332,6 +329,19 @@ func TestChangedMeanwhile(t *testing.T) {
 	close(stop)
 	group.Wait()
 	e.unharmed()
+}
+
+// plant puts a file or folder in the place of an entry of a datum. A link that an earlier one left above the
+// entry is not followed: this program itself would write where it leads.
+func plant(temp, datum, entry string) {
+	above, err := unix.Openat2(unix.AT_FDCWD, filepath.Join(datum, filepath.Dir(entry)), &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return
+	}
+	if unix.Renameat2(unix.AT_FDCWD, temp, above, filepath.Base(entry), unix.RENAME_EXCHANGE) != nil {
+		_ = unix.Renameat2(unix.AT_FDCWD, temp, above, filepath.Base(entry), 0)
+	}
+	_ = unix.Close(above)
 }
 
 // TestLongLogs: the excerpt of a log becomes the log of the datum, and all of it where it is short.
