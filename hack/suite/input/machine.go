@@ -91,7 +91,7 @@ func controlGroups() string {
 // Debian's packages count by the packages' versions, too; here counts which file a name leads to.
 var started = []string{
 	"bash", "busybox", "cc", "cp", "curl", "flock", "fusermount", "fusermount3", "gcc", "git", "go", "id", "java", "kubectl", "ldd", "modprobe", "nsenter",
-	"nvidia-cuda-mps-control", "nvidia-smi", "openssl", "pip", "pip3", "python", "python3", "sh", "sleep", "ssh", "tar", "unshare", "unzip", "useradd", "userdel", "zig",
+	"nvidia-cuda-mps-control", "nvidia-smi", "openssl", "pip", "pip3", "python", "python3", "sh", "sleep", "ssh", "systemctl", "systemd-analyze", "tar", "unshare", "unzip", "useradd", "userdel", "zig",
 }
 
 // programs are the files that a shell finds for these names, each as name, path and size. Two
