@@ -38,7 +38,7 @@ import http.server, os, pathlib, tempfile
 # SECRET-OF-THE-CODE
 print("SECRET-OF-" + "THE-LOG", flush=True)
 pathlib.Path(tempfile.gettempdir(), "kept").write_text("SECRET-OF-A-" + "TEMPORARY-FILE")
-pathlib.Path("/tmp", "ann-kept").write_text("SECRET-OF-A-" + "TEMPORARY-FILE")
+pathlib.Path("/tmp", "muster-try-ann").write_text("SECRET-OF-A-" + "TEMPORARY-FILE")
 pathlib.Path(os.environ["MUSTER_CHECKPOINT_DIR"], "model").write_text("SECRET-OF-A-" + "RESULT")
 http.server.HTTPServer(("", 18080), http.server.SimpleHTTPRequestHandler).serve_forever()
 `
@@ -129,6 +129,9 @@ func (b *box) environment() []string { return []string{"MUSTER_SOCKET=" + os.Get
 func (b *box) work(t *testing.T) {
 	t.Helper()
 	p := b.ann
+	kept := "/tmp/muster-try-ann" // the plain tier has the machine's /tmp
+	must(t, os.RemoveAll(kept))
+	t.Cleanup(func() { must(t, os.RemoveAll(kept)) })
 	p.write(t, "private", secrets["file of the home"])
 	p.write(t, "work/train.py", held)
 	table := p.write(t, "table.csv", secrets["data"])
