@@ -622,9 +622,9 @@ func (b *box) fairness(t *testing.T) {
 	}
 	_ = answer.Body.Close()
 	schema = answer.Header.Get("X-Kubernetes-Pf-Flowschema-Uid")
-	text, err := try(within(t), client(t, b.plane), http.MethodGet, "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/global-default", "")
+	text, err := try(within(t), client(t, b.plane), http.MethodGet, "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/muster-users", "")
 	if err != nil || schema == "" || !strings.Contains(string(text), schema) {
-		t.Errorf("the flow schema of a user's request is %q, not global-default: %v", schema, err)
+		t.Errorf("the flow schema of a user's request is %q, not muster-users: %v", schema, err)
 	}
 }
 
