@@ -40,7 +40,11 @@ print("SECRET-OF-" + "THE-LOG", flush=True)
 pathlib.Path(tempfile.gettempdir(), "kept").write_text("SECRET-OF-A-" + "TEMPORARY-FILE")
 pathlib.Path("/tmp", "muster-try-ann").write_text("SECRET-OF-A-" + "TEMPORARY-FILE")
 pathlib.Path(os.environ["MUSTER_CHECKPOINT_DIR"], "model").write_text("SECRET-OF-A-" + "RESULT")
-http.server.HTTPServer(("", 18080), http.server.SimpleHTTPRequestHandler).serve_forever()
+try:
+    server = http.server.HTTPServer(("", 18080), http.server.SimpleHTTPRequestHandler)
+except OSError: # in the plain tier, another program of the machine may have the port
+    server = http.server.HTTPServer(("", 0), http.server.SimpleHTTPRequestHandler)
+server.serve_forever()
 `
 
 // open starts Muster, and ann's work.

@@ -71,7 +71,7 @@ func (b *box) pid(t *testing.T) string {
 			return strconv.Itoa(p.PID)
 		}
 	}
-	t.Fatal("ann's job has no process with her number")
+	t.Fatalf("ann's job has no process with her number: %v\n%s", harness.Processes(b.Home), b.as(t, b.ann, "describe", "held").Stdout)
 	return ""
 }
 
