@@ -66,7 +66,7 @@ func (c *check) image(at string, ctr *corev1.Container) {
 	}
 	why := c.facts.NoImages
 	if c.facts.Shared {
-		why = "users share this machine, and an image runs there only in a user namespace, which is not implemented"
+		why = "several users share this machine, where no images run yet"
 	}
 	c.refuseIf(why != "", at+"image", "this node cannot run the image %q: %s. "+
 		"Or use %s for the machine's own Python, or map the image to an environment in config.yaml, "+
