@@ -94,14 +94,22 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 		o.Now = time.Now
 	}
 	for _, q := range o.Queues {
-		if q.Group == "" {
-			return nil, fmt.Errorf("queue %q of a Unix group: it names no group", q.Queue)
-		}
-		if wrong := validation.IsDNS1123Subdomain(q.Queue); len(wrong) > 0 || ownName(q.Queue) {
-			return nil, fmt.Errorf("queue %q of the Unix group %q: give the name of a queue: lower-case letters, digits and -, and not u-<uid>", q.Queue, q.Group)
+		if err := q.Validate(); err != nil {
+			return nil, err
 		}
 	}
 	return &Keeper{o: o, users: map[uint32]*kept{}}, nil
+}
+
+// Validate returns an error unless both names are given and the queue can have its name.
+func (q GroupQueue) Validate() error {
+	if q.Group == "" {
+		return fmt.Errorf("queue %q has no group: give the name of a Unix group, as in {group: vision, queue: vision}", q.Queue)
+	}
+	if wrong := validation.IsDNS1123Subdomain(q.Queue); len(wrong) > 0 || ownName(q.Queue) {
+		return fmt.Errorf("queue %q of the Unix group %q: give lower-case letters, digits and -, and not u-<uid>, as in {group: vision, queue: vision}", q.Queue, q.Group)
+	}
+	return nil
 }
 
 // ownName reports whether a name is that of a user's namespace and queue.

@@ -267,40 +267,46 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	}
 	runs.builds(builder)
 	orders := o.orders(stores)
+	add := func(m upstream.Manager) error {
+		if builder != nil {
+			if err := builder.SetupWithManager(m); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(addCaretaker(m, stores, log), reader.addTo(m), o.addConsole(m, log)); err != nil {
+			return err
+		}
+		if err := runs.add(m); err != nil {
+			return err
+		}
+		counter, err := o.openCounter(m, stores, log)
+		if err != nil {
+			return err
+		}
+		return o.addDoor(m, rooms{code: code, library: library, data: stores, orders: orders, runs: runs, keys: counter.keys()}, log)
+	}
 	m, err := manager.New(manager.Options{
 		Ahead: soon(orders), Names: snapshot.NamesForOwners(visibility.Rule{}, nil), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), ServesData: true, AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		Pipelines:     runs.pipelines(),
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
-		Also: func(m upstream.Manager) error {
-			if builder != nil {
-				if err := builder.SetupWithManager(m); err != nil {
-					return err
-				}
-			}
-			if err := errors.Join(addCaretaker(m, stores, log), reader.addTo(m), o.addConsole(m, log)); err != nil {
-				return err
-			}
-			if err := runs.add(m); err != nil {
-				return err
-			}
-			counter, err := o.openCounter(m, stores, log)
-			if err != nil {
-				return err
-			}
-			return o.addDoor(m, rooms{code: code, library: library, data: stores, orders: orders, runs: runs, keys: counter.keys()}, log)
-		},
+		Also: add,
 	})
 	if err != nil {
 		return err
 	}
+	return o.manage(ctx, m, config.Host)
+}
+
+// manage runs a manager to its end, and announces it.
+func (o *options) manage(ctx context.Context, m *manager.Manager, host string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o.announce(ctx, m, config.Host)
+		o.announce(ctx, m, host)
 	}()
-	err = m.Start(ctx)
+	err := m.Start(ctx)
 	cancel()
 	<-done
 	return err

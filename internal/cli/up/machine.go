@@ -147,6 +147,9 @@ func (m *machine) openLog() {
 }
 
 func (m *machine) prepare(ctx context.Context) (err error) {
+	if _, err := m.groupQueues(); err != nil { // before anything starts
+		return err
+	}
 	if err := m.inherit(); err != nil {
 		return err
 	}

@@ -322,6 +322,19 @@ func (m *machine) openDoor(ctx context.Context, group *errgroup.Group, n *node.N
 	return nil
 }
 
+// groupQueues are the queues of Unix groups that config.yaml names.
+func (m *machine) groupQueues() ([]tenant.GroupQueue, error) {
+	queues := make([]tenant.GroupQueue, 0, len(m.config.GroupQueues))
+	for i, q := range m.config.GroupQueues {
+		queue := tenant.GroupQueue{Group: q.Group, Queue: q.Queue}
+		if err := queue.Validate(); err != nil {
+			return nil, exit.Usage("config.yaml: groupQueues[%d]: %v", i, err)
+		}
+		queues = append(queues, queue)
+	}
+	return queues, nil
+}
+
 // tenants makes what users need before their first request, and ends a pending upgrade.
 func (m *machine) tenants(ctx context.Context) (func(context.Context, peer.Peer) error, error) {
 	scheme, err := connection.Scheme()
@@ -336,9 +349,9 @@ func (m *machine) tenants(ctx context.Context) (func(context.Context, peer.Peer)
 	if err := admin.Create(ctx, system); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("making the namespace %s: %w", system.Name, err)
 	}
-	queues := make([]tenant.GroupQueue, 0, len(m.config.GroupQueues))
-	for _, q := range m.config.GroupQueues {
-		queues = append(queues, tenant.GroupQueue{Group: q.Group, Queue: q.Queue})
+	queues, err := m.groupQueues()
+	if err != nil {
+		return nil, err
 	}
 	keeper, err := tenant.NewKeeper(tenant.KeeperOptions{Server: admin, Directory: m.users, Queues: queues})
 	if err != nil {
