@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/muster-dev/muster/internal/people/connlimit"
 	"github.com/muster-dev/muster/internal/people/frontproxy"
 	"github.com/muster-dev/muster/internal/people/peer"
 )
@@ -59,7 +60,7 @@ type Options struct {
 // Server is the server behind the socket.
 type Server struct {
 	o       Options
-	limit   limit
+	limit   *connlimit.Limit
 	journal journal
 	// stopping is closed once streams have to end.
 	stopping chan struct{}
@@ -78,7 +79,7 @@ func New(o Options) (*Server, error) {
 		o.Now = time.Now
 	}
 	return &Server{
-		o: o, limit: limit{most: o.Connections, open: map[uint32]int{}},
+		o: o, limit: connlimit.New(connlimit.Options{Most: o.Connections, Excess: excess, User: userOf}),
 		journal: journal{log: o.Log, now: o.Now}, stopping: make(chan struct{}),
 	}, nil
 }
@@ -93,7 +94,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	}
 	done := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go func() { done <- server.Serve(s.limit.over(l)) }()
+		go func() { done <- server.Serve(s.limit.Over(l)) }()
 	}
 	left := len(listeners)
 	var failed error

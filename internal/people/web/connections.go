@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -45,4 +47,11 @@ func (c Connections) Admit(r *http.Request, caller session.Caller) error {
 func (c Connections) proxied(remote string) bool {
 	at, err := netip.ParseAddrPort(remote)
 	return err == nil && slices.ContainsFunc(c.Proxies, func(n netip.Prefix) bool { return n.Contains(at.Addr().Unmap()) })
+}
+
+// userOf returns the user of a connection of this machine; those from other machines have none. Requests with
+// a session are refused where the user is not known.
+func userOf(conn net.Conn) (uint32, bool) {
+	uid, err := loopback.UID(loopback.Context(context.Background(), conn))
+	return uid, err == nil
 }

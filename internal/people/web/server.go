@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/muster-dev/muster/internal/people/connlimit"
 	"github.com/muster-dev/muster/internal/people/gate"
 	"github.com/muster-dev/muster/internal/people/loopback"
 	"github.com/muster-dev/muster/internal/people/session"
@@ -152,11 +153,11 @@ func (s *Server) Serve(ctx context.Context, certificate *Certificate, listeners 
 		server.TLSConfig = certificate.config()
 	}
 	ended := make(chan error, len(listeners))
-	users := &limit{most: s.o.UserConnections, open: map[uint32]int{}}
+	users := connlimit.New(connlimit.Options{Most: s.o.UserConnections, User: userOf})
 	for _, l := range listeners {
 		most := mostConnections
-		if users.most > 0 {
-			l, most = users.over(l), mostOfUsers
+		if s.o.UserConnections > 0 {
+			l, most = users.Over(l), mostOfUsers
 		}
 		go func() {
 			l := netutil.LimitListener(l, most)
