@@ -6,9 +6,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/inventory"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/registry"
 )
 
 // leftover is what an earlier muster left of a pod.
@@ -71,6 +74,17 @@ func (n *Node) inheritedProcesses() []*process.Process {
 	return all
 }
 
+// holders are the node's own processes. Those of an earlier Muster's are not registered until a pod has
+// claimed them.
+func (n *Node) holders() map[int]gpu.Holder {
+	own := n.live.Holders()
+	registry.AddHolders(own, n.inheritedProcesses())
+	return own
+}
+
+// Samples is what the GPUs did when they were last looked at, about two seconds ago at most.
+func (n *Node) Samples() []gpu.Sample { return n.inventory.Samples() }
+
 // disinherit decides what becomes of what no pod has claimed. It is true if any
 // of it still runs.
 func (n *Node) disinherit(ctx context.Context) (runs bool) {
@@ -121,16 +135,16 @@ func (n *Node) disconnectStrangers(rest map[types.UID]*leftover) {
 
 // quarantine shows and holds what a leftover runs until it has ended.
 func (n *Node) quarantine(ctx context.Context, uid types.UID, l *leftover) {
-	q := quarantined{name: l.name(), uid: uid}
+	q := inventory.Quarantined{Name: l.name(), UID: uid}
 	if l.record != nil {
-		q.gpus = l.record.GPUs
+		q.GPUs = l.record.GPUs
 	}
 	for _, p := range l.processes {
 		if live(p) {
-			q.pids = append(q.pids, p.PID())
+			q.PIDs = append(q.PIDs, p.PID())
 		}
 	}
-	n.inventory.quarantine(q)
+	n.inventory.Quarantine(q)
 	for _, p := range l.processes {
 		select {
 		case <-p.Done():
@@ -139,5 +153,5 @@ func (n *Node) quarantine(ctx context.Context, uid types.UID, l *leftover) {
 		}
 	}
 	n.ledger.Release(uid)
-	n.inventory.unquarantine(uid)
+	n.inventory.Unquarantine(uid)
 }

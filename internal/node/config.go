@@ -224,3 +224,12 @@ func (c *Config) podsDir() string    { return filepath.Join(c.DataDir, "pods") }
 func (c *Config) jobsDir() string    { return filepath.Join(c.DataDir, "jobs") }
 func (c *Config) volumesDir() string { return filepath.Join(c.DataDir, "volumes") } // their controller makes them
 func (c *Config) archiveDir() string { return filepath.Join(c.DataDir, "archive") }
+
+// offeredPorts are the ports of the machine that pods get; nil: pods have addresses of their own.
+func (c *Config) offeredPorts() *v1alpha1.PortRange {
+	if c.Tier != Plain {
+		return nil
+	}
+	ports := c.HostPorts
+	return &ports
+}

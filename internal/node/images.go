@@ -351,7 +351,7 @@ func (w *worker) imageMounts(pod *corev1.Pod, u *unit) []process.Mount {
 	if w.node.shared(pod) {
 		files["/etc/hosts"], files["/etc/resolv.conf"] = "/etc/hosts", "/etc/resolv.conf"
 	}
-	for _, d := range w.node.inventory.devices() {
+	for _, d := range w.node.inventory.Devices() {
 		if d.Node != "" && slices.Contains(u.gpus, d.UUID) {
 			for _, f := range gpu.DriverFiles("/") {
 				files[f.To] = f.From

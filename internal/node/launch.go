@@ -227,7 +227,7 @@ func (w *worker) activate(v *expansion.Variables, view volume.View, u *unit) (fo
 func (w *worker) gpus(v *expansion.Variables, u *unit, s *process.Spec, isolated bool) []string {
 	var own []gpu.Device
 	var locks, nodes []string
-	for _, d := range w.node.inventory.devices() {
+	for _, d := range w.node.inventory.Devices() {
 		for _, uuid := range u.gpus {
 			if d.UUID == uuid {
 				own = append(own, d)

@@ -21,10 +21,12 @@ import (
 	eventrecord "k8s.io/client-go/tools/record"
 
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/afterjob"
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/directory"
 	"github.com/muster-dev/muster/internal/node/footprint"
 	"github.com/muster-dev/muster/internal/node/identity"
+	"github.com/muster-dev/muster/internal/node/inventory"
 	"github.com/muster-dev/muster/internal/node/ledger"
 	"github.com/muster-dev/muster/internal/node/objectcache"
 	"github.com/muster-dev/muster/internal/node/origin"
@@ -55,10 +57,10 @@ type Node struct {
 	users     *identity.Users
 	directory *directory.Directory
 	archive   *archive.Archive
-	jobs      *jobs
+	jobs      *afterjob.Jobs
 	ledger    *ledger.Ledger
 	live      *registry.Registry
-	inventory *inventory
+	inventory *inventory.Inventory
 	savers    *progress.Savers
 	origins   *origin.Reader
 	starts    starts
@@ -123,8 +125,10 @@ func newNode(config Config, c clients) (*Node, error) {
 		adopted: make(chan struct{}), ready: make(chan struct{}),
 		workers: map[types.UID]*worker{}, inherited: map[types.UID]*leftover{},
 	}
-	n.inventory = newInventory(n)
-	n.jobs = newJobs(n, c.Metadata)
+	n.inventory = inventory.New(inventory.Options{GPUs: config.GPUs, Holders: n.holders, HostPorts: config.offeredPorts(), Clock: config.Clock, Log: config.Log})
+	n.jobs = afterjob.New(afterjob.Options{
+		Client: c.Metadata, Archive: n.archive, Dir: config.jobsDir(), AfterPodsOf: n.afterPodsOf, RemoveFolder: n.removeJobFolder, Log: config.Log,
+	})
 	mine := informers.NewSharedInformerFactoryWithOptions(c.Core, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", config.Name).String()
 	}))
@@ -214,8 +218,8 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	n.tasks.Go(func() { n.heartbeat(ctx) })
-	n.tasks.Go(func() { n.inventory.run(ctx) })
-	n.tasks.Go(func() { n.jobs.run(ctx) })
+	n.tasks.Go(func() { n.inventory.Run(ctx) })
+	n.tasks.Go(func() { n.jobs.Run(ctx) })
 	n.tasks.Go(func() { n.keepImages(ctx) })
 	if n.footprint != nil {
 		n.tasks.Go(func() { n.footprint.Run(ctx) })
@@ -236,7 +240,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 // lookAtGPUs looks once; a driver that does not answer is looked at again soon.
 func (n *Node) lookAtGPUs(ctx context.Context) {
-	if err := n.inventory.refresh(ctx); err != nil {
+	if err := n.inventory.Refresh(ctx); err != nil {
 		n.config.Log.Warn("looking for GPUs", "error", err)
 	}
 }

@@ -117,7 +117,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 		var job types.UID
 		comesFrom := func() (err error) {
 			if refusal, err = w.node.origins.Stands(ctx, pod); err == nil && refusal == nil {
-				job, err = w.node.origins.Job(ctx, pod, w.node.jobs.uid)
+				job, err = w.node.origins.Job(ctx, pod, w.node.jobs.UID)
 			}
 			return err
 		}
@@ -268,7 +268,7 @@ func (n *Node) tryAdmit(pod *corev1.Pod, job types.UID, owner *admission.Owner) 
 	if n.needsImages(pod) {
 		facts.NoImages = n.noImages()
 	}
-	devices := n.inventory.devices()
+	devices := n.inventory.Devices()
 	return n.ledger.Take(pod, shared, func(gpus map[string]admission.Use, ports map[hostport.Port]string) *admission.Refusal {
 		for _, d := range devices {
 			facts.GPUs[d.UUID] = admission.GPU{Use: gpus[d.UUID], MemoryMiB: d.MemoryMiB, Unhealthy: d.Unhealthy}

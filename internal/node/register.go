@@ -75,7 +75,7 @@ func (n *Node) tryRegister(ctx context.Context) error {
 
 // metadata are the labels and annotations of the Node object.
 func (n *Node) metadata() (metav1.ObjectMeta, error) {
-	inventory, err := n.inventory.annotation()
+	inventory, err := n.inventory.Annotation()
 	if err != nil {
 		return metav1.ObjectMeta{}, err
 	}
@@ -104,7 +104,7 @@ func (n *Node) metadata() (metav1.ObjectMeta, error) {
 // alike.
 func (n *Node) product() string {
 	product := ""
-	for i, d := range n.inventory.devices() {
+	for i, d := range n.inventory.Devices() {
 		if i > 0 && d.Product != product {
 			return ""
 		}
@@ -162,7 +162,7 @@ func (n *Node) status() corev1.NodeStatus {
 	}
 	capacity := n.capacity.DeepCopy()
 	healthy, all := 0, 0
-	for _, d := range n.inventory.devices() {
+	for _, d := range n.inventory.Devices() {
 		all++
 		if d.Unhealthy == "" {
 			healthy++
@@ -208,10 +208,10 @@ func (n *Node) heartbeat(ctx context.Context) {
 			}
 		case <-status.C():
 			err = n.patchStatus(ctx)
-		case <-n.inventory.changed:
+		case <-n.inventory.Changed():
 			// Registering again also serves a Node object that was deleted.
 			if err = n.tryRegister(ctx); err != nil {
-				n.inventory.notify()
+				n.inventory.Notify()
 				select {
 				case <-ctx.Done():
 				case <-clock.After(time.Second):
@@ -219,7 +219,7 @@ func (n *Node) heartbeat(ctx context.Context) {
 			}
 		}
 		if apierrors.IsNotFound(err) {
-			n.inventory.notify()
+			n.inventory.Notify()
 		}
 		if err != nil && ctx.Err() == nil {
 			n.config.Log.Warn("keeping the node registered", "error", err)

@@ -31,7 +31,7 @@ func (w *worker) share(v *expansion.Variables, s *process.Spec, device gpu.Devic
 	setDefaults(v, gpu.ShareEnviron(device, part))
 
 	c := gpu.Circumstances{
-		Device: device, Devices: len(w.node.inventory.devices()), Share: part, Isolated: isolated, OtherUser: s.UID != nil,
+		Device: device, Devices: len(w.node.inventory.Devices()), Share: part, Isolated: isolated, OtherUser: s.UID != nil,
 	}
 	for _, name := range gpu.MPSVariables() {
 		if _, own := v.Get(name); own {

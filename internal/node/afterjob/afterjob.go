@@ -1,7 +1,8 @@
-package node
+package afterjob
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -12,23 +13,40 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/origin"
 )
 
-// jobs watches which TrainingJobs exist, so that what is kept for them can go
-// with them.
-type jobs struct {
-	node     *Node
+// Options make Jobs. All fields are required.
+type Options struct {
+	// Client lists and watches the TrainingJobs.
+	Client metadata.Interface
+	// Archive has the logs of pods that are gone, by job.
+	Archive *archive.Archive
+	// Dir has a folder for each job, which its members share.
+	Dir string
+	// AfterPodsOf calls f once no pod of a job is left here.
+	AfterPodsOf func(ctx context.Context, job types.UID, f func())
+	// RemoveFolder removes the folder of a job.
+	RemoveFolder func(ctx context.Context, job types.UID) error
+	// Log takes warnings.
+	Log *slog.Logger
+}
+
+// Jobs watches which TrainingJobs exist, so that their folders and logs can go with them.
+type Jobs struct {
+	o        Options
 	informer cache.SharedIndexInformer
 }
 
-func newJobs(n *Node, client metadata.Interface) *jobs {
-	informer := metadatainformer.NewFilteredMetadataInformer(client, origin.TrainingJobs, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	return &jobs{node: n, informer: informer}
+// New makes Jobs; call Run.
+func New(o Options) *Jobs {
+	informer := metadatainformer.NewFilteredMetadataInformer(o.Client, origin.TrainingJobs, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	return &Jobs{o: o, informer: informer}
 }
 
-// uid is the UID of a job as the watch shows it; empty: it shows none.
-func (j *jobs) uid(name types.NamespacedName) types.UID {
+// UID is the UID of a job as the watch shows it; empty: it shows none.
+func (j *Jobs) UID(name types.NamespacedName) types.UID {
 	object, ok, err := j.informer.GetStore().GetByKey(name.String())
 	if m, isMeta := object.(*metav1.PartialObjectMetadata); err == nil && ok && isMeta {
 		return m.UID
@@ -36,9 +54,9 @@ func (j *jobs) uid(name types.NamespacedName) types.UID {
 	return ""
 }
 
-// run removes what is kept for jobs that are gone: at first all those that
+// Run removes what is kept for jobs that are gone: at first all those that
 // ended while no muster ran, then each when it is deleted.
-func (j *jobs) run(ctx context.Context) {
+func (j *Jobs) Run(ctx context.Context) {
 	// Listed before the jobs are: a job made since then is no orphan.
 	before := j.kept()
 	gone := make(chan *metav1.PartialObjectMetadata)
@@ -85,18 +103,18 @@ type keptJob struct {
 }
 
 // kept lists the jobs that something is kept for.
-func (j *jobs) kept() []keptJob {
+func (j *Jobs) kept() []keptJob {
 	var list []keptJob
-	archived, err := j.node.archive.Jobs()
+	archived, err := j.o.Archive.Jobs()
 	if err != nil {
-		j.node.config.Log.Warn("looking for what is kept of jobs", "error", err)
+		j.o.Log.Warn("looking for what is kept of jobs", "error", err)
 	}
 	for namespace, uids := range archived {
 		for _, uid := range uids {
 			list = append(list, keptJob{namespace: namespace, uid: types.UID(uid)})
 		}
 	}
-	entries, err := os.ReadDir(j.node.config.jobsDir())
+	entries, err := os.ReadDir(j.o.Dir)
 	if err != nil {
 		return list
 	}
@@ -106,7 +124,7 @@ func (j *jobs) kept() []keptJob {
 	return list
 }
 
-func (j *jobs) exists(uid types.UID) bool {
+func (j *Jobs) exists(uid types.UID) bool {
 	return slices.ContainsFunc(j.informer.GetStore().List(), func(object any) bool {
 		m, ok := object.(*metav1.PartialObjectMetadata)
 		return ok && m.UID == uid
@@ -114,19 +132,19 @@ func (j *jobs) exists(uid types.UID) bool {
 }
 
 // drop removes what is kept for a job once none of its pods is left here.
-func (j *jobs) drop(ctx context.Context, job keptJob) {
+func (j *Jobs) drop(ctx context.Context, job keptJob) {
 	if job.uid == "" || strings.ContainsAny(string(job.uid), "/.") {
 		return
 	}
-	j.node.afterPodsOf(ctx, job.uid, func() {
-		if err := j.node.removeJobFolder(ctx, job.uid); err != nil {
-			j.node.config.Log.Warn("removing what members of a job shared", "job", string(job.uid), "error", err)
+	j.o.AfterPodsOf(ctx, job.uid, func() {
+		if err := j.o.RemoveFolder(ctx, job.uid); err != nil {
+			j.o.Log.Warn("removing what members of a job shared", "job", string(job.uid), "error", err)
 		}
 		if job.namespace == "" {
 			return
 		}
-		if err := j.node.archive.Drop(job.namespace, string(job.uid)); err != nil {
-			j.node.config.Log.Warn("removing the logs of a job", "job", string(job.uid), "error", err)
+		if err := j.o.Archive.Drop(job.namespace, string(job.uid)); err != nil {
+			j.o.Log.Warn("removing the logs of a job", "job", string(job.uid), "error", err)
 		}
 	})
 }

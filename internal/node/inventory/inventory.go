@@ -1,9 +1,10 @@
-package node
+package inventory
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -12,53 +13,68 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
-	"github.com/muster-dev/muster/internal/node/registry"
 )
 
 // sampleEvery is how often GPUs are looked at.
 const sampleEvery = 2 * time.Second
 
-// quarantined is a pod whose processes run and that this cluster does not
-// know.
-type quarantined struct {
-	uid  types.UID
-	name string
-	pids []int
-	gpus []string
+// Quarantined is a pod whose processes run and that this cluster does not know.
+type Quarantined struct {
+	UID  types.UID
+	Name string
+	PIDs []int
+	// GPUs are the UUIDs of the GPUs that the pod holds.
+	GPUs []string
 }
 
-// inventory knows the node's GPUs and who uses them. Its methods may be called
-// concurrently.
-type inventory struct {
-	node *Node
+// Options make an Inventory.
+type Options struct {
+	// GPUs finds the machine's GPUs. Nil: there are none.
+	GPUs gpu.Source
+	// Holders are the node's own processes by PID. Required with GPUs.
+	Holders func() map[int]gpu.Holder
+	// HostPorts are the ports of the machine that pods get; nil: the Node object names none.
+	HostPorts *v1alpha1.PortRange
+	// Clock is the time. Required.
+	Clock clock.Clock
+	// Log takes warnings. Required.
+	Log *slog.Logger
+}
+
+// Inventory knows the node's GPUs and who uses them. Its methods may be called concurrently.
+type Inventory struct {
+	o Options
 
 	mu      sync.Mutex
 	found   []gpu.Device
 	samples []gpu.Sample
 	foreign map[string][]gpu.Process
-	held    map[types.UID]quarantined
+	held    map[types.UID]Quarantined
 	changed chan struct{} // of capacity 1
 }
 
-func newInventory(n *Node) *inventory {
-	return &inventory{
-		node: n, foreign: map[string][]gpu.Process{}, held: map[types.UID]quarantined{}, changed: make(chan struct{}, 1),
-	}
+// New makes an Inventory that has not looked at the GPUs yet.
+func New(o Options) *Inventory {
+	return &Inventory{o: o, foreign: map[string][]gpu.Process{}, held: map[types.UID]Quarantined{}, changed: make(chan struct{}, 1)}
 }
 
-// devices lists the GPUs; those that a quarantined process holds are
+// Changed receives a value after a change of what the Node object says.
+func (i *Inventory) Changed() <-chan struct{} { return i.changed }
+
+// Devices lists the GPUs; those that a quarantined process holds are
 // unhealthy.
-func (i *inventory) devices() []gpu.Device {
+func (i *Inventory) Devices() []gpu.Device {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	devices := slices.Clone(i.found)
 	for _, q := range i.held {
 		for d := range devices {
-			if slices.Contains(q.gpus, devices[d].UUID) {
-				devices[d].Unhealthy = fmt.Sprintf("held by quarantined processes of pod %s %v", q.name, q.pids)
+			if slices.Contains(q.GPUs, devices[d].UUID) {
+				devices[d].Unhealthy = fmt.Sprintf("held by quarantined processes of pod %s %v", q.Name, q.PIDs)
 			}
 		}
 	}
@@ -67,36 +83,39 @@ func (i *inventory) devices() []gpu.Device {
 
 // Samples is what the GPUs did when they were last looked at, about two
 // seconds ago at most.
-func (n *Node) Samples() []gpu.Sample {
-	n.inventory.mu.Lock()
-	defer n.inventory.mu.Unlock()
-	return slices.Clone(n.inventory.samples)
-}
-
-func (i *inventory) quarantine(q quarantined) {
+func (i *Inventory) Samples() []gpu.Sample {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.held[q.uid] = q
-	i.notify()
+	return slices.Clone(i.samples)
 }
 
-func (i *inventory) unquarantine(uid types.UID) {
+// Quarantine shows a pod, and its GPUs as unhealthy.
+func (i *Inventory) Quarantine(q Quarantined) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.held[q.UID] = q
+	i.Notify()
+}
+
+// Unquarantine ends a quarantine.
+func (i *Inventory) Unquarantine(uid types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.held, uid)
-	i.notify()
+	i.Notify()
 }
 
-func (i *inventory) notify() {
+// Notify has the Node object written again.
+func (i *Inventory) Notify() {
 	select {
 	case i.changed <- struct{}{}:
 	default:
 	}
 }
 
-// run looks at the GPUs until ctx ends.
-func (i *inventory) run(ctx context.Context) {
-	if i.node.config.GPUs == nil {
+// Run looks at the GPUs until ctx ends.
+func (i *Inventory) Run(ctx context.Context) {
+	if i.o.GPUs == nil {
 		return
 	}
 	last := ""
@@ -104,27 +123,25 @@ func (i *inventory) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-i.node.config.Clock.After(sampleEvery):
+		case <-i.o.Clock.After(sampleEvery):
 		}
-		err := i.refresh(ctx)
+		err := i.Refresh(ctx)
 		if err != nil && ctx.Err() == nil && err.Error() != last {
 			last = err.Error()
-			i.node.config.Log.Warn("looking at the GPUs", "error", err)
+			i.o.Log.Warn("looking at the GPUs", "error", err)
 		}
 	}
 }
 
-// refresh looks at the GPUs once.
-func (i *inventory) refresh(ctx context.Context) error {
-	source := i.node.config.GPUs
+// Refresh looks at the GPUs once.
+func (i *Inventory) Refresh(ctx context.Context) error {
+	source := i.o.GPUs
 	if source == nil {
 		return nil
 	}
 	// A process that ended or started while the driver was asked is on one of
-	// the two lists. Those of an earlier Muster's are not registered until a
-	// pod has claimed them.
-	own := i.node.live.Holders()
-	registry.AddHolders(own, i.node.inheritedProcesses())
+	// the two lists.
+	own := i.o.Holders()
 	devices, err := source.Devices(ctx)
 	if err != nil {
 		return fmt.Errorf("listing GPUs: %w", err)
@@ -133,12 +150,12 @@ func (i *inventory) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sampling GPUs: %w", err)
 	}
-	maps.Copy(own, i.node.live.Holders())
+	maps.Copy(own, i.o.Holders())
 	foreign := gpu.Outsiders(samples, own, alive)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !slices.Equal(devices, i.found) || !sameForeign(foreign, i.foreign) {
-		i.notify()
+		i.Notify()
 	}
 	i.found, i.samples, i.foreign = devices, samples, foreign
 	return nil
@@ -164,14 +181,10 @@ func sameForeign(a, b map[string][]gpu.Process) bool {
 	return true
 }
 
-// annotation is what the Node object says of the inventory.
-func (i *inventory) annotation() (string, error) {
-	out := v1alpha1.NodeInventory{}
-	if i.node.config.Tier == Plain {
-		ports := i.node.config.HostPorts
-		out.HostPorts = &ports
-	}
-	devices := i.devices()
+// Annotation is what the Node object says of the inventory.
+func (i *Inventory) Annotation() (string, error) {
+	out := v1alpha1.NodeInventory{HostPorts: i.o.HostPorts}
+	devices := i.Devices()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, d := range devices {
@@ -185,7 +198,7 @@ func (i *inventory) annotation() (string, error) {
 		out.GPUs = append(out.GPUs, g)
 	}
 	for _, q := range i.held {
-		out.Quarantined = append(out.Quarantined, fmt.Sprintf("pod %s (%s), processes %v", q.name, q.uid, q.pids))
+		out.Quarantined = append(out.Quarantined, fmt.Sprintf("pod %s (%s), processes %v", q.Name, q.UID, q.PIDs))
 	}
 	slices.Sort(out.Quarantined)
 	data, err := json.Marshal(out)
